@@ -32,18 +32,18 @@ def no_regression(tmp_path: Path) -> Callable[..., ComparedFunctions]:
 
         settings: RunOptions = {"margin": 0.02, "out": tmp_path / "results", **options}
         result = gdnbench.compare({"new": new, "old": old}, inputs, against="old", **settings)
-        told: dict[str, str] = {}
+        messages: dict[str, str] = {}
         for row in result.rows:
             at, versus = f"{row.case.label} at {row.case.workload}", row.versus
             if row.status != "ok":
                 pytest.fail(f"{at} is {row.status}: {row.reason}")
             if versus:
                 ratio = f"{versus.speedup:.3f}x as fast as old, between {versus.low:.3f}x and {versus.high:.3f}x"
-                told[versus.verdict] = f"{at} is {ratio}: {versus.verdict}, at a margin of {settings['margin']:.2%}"
-        if "slower" in told:
-            pytest.fail(told["slower"])
-        if "unclear" in told or not told:
-            (pytest.fail if undecided == "fail" else pytest.skip)(told.get("unclear", "new could not be compared"))
+                messages[versus.verdict] = f"{at} is {ratio}: {versus.verdict}, at a margin of {settings['margin']:.2%}"
+        if "slower" in messages:
+            pytest.fail(messages["slower"])
+        if "unclear" in messages or not messages:
+            (pytest.fail if undecided == "fail" else pytest.skip)(messages.get("unclear", "new could not be compared"))
         return result
 
     return check

@@ -93,8 +93,8 @@ def choose_root(source: CatalogEntry, roots: Iterable[Path], to: Path | None) ->
     """
     if to is not None:
         return checked_root(to)
-    beside = source.folder.parent.parent
-    own = sorted((root for root in roots if not root.is_relative_to(_PACKAGE)), key=lambda root: root != beside)
+    holder = source.folder.parent.parent
+    own = sorted((root for root in roots if not root.is_relative_to(_PACKAGE)), key=lambda root: root != holder)
     return next(iter(own), Path.cwd() / "kernels")
 
 

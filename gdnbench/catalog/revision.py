@@ -316,8 +316,8 @@ def _differing_ops(older: _Side, newer: _Side) -> tuple[str, ...]:
 def _check_differ(older: _Side, newer: _Side) -> None:
     """Raises UsageError if sources are equal; a kernel in Python may also load those that lie directly in its op."""
     entry, source = newer.entry, newer.entry.source_hash()
-    beside = isinstance(entry.kernel, TorchKernel) and older.op_hash != newer.op_hash
-    if older.entry.source_hash() == source and not beside:
+    calls_op = isinstance(entry.kernel, TorchKernel) and older.op_hash != newer.op_hash
+    if older.entry.source_hash() == source and not calls_op:
         where = f"at {older.revision.typed} and at {newer.revision.typed}"
         hint = f"what changed it: git log --oneline -- '*/{entry.folder.parent.name}/{entry.folder.name}/*'"
         raise UsageError(f"{older.label} has the same sources {where} ({source}): there is nothing to compare", hint)
@@ -329,15 +329,15 @@ def _view(side: _Side, *, judges: bool) -> Path:
     The side that judges keeps its op's declaration and floor.
     """
     entry, root = side.entry, side.entry.root
-    kept = {entry.folder / "variant.py"}
+    shown = {entry.folder / "variant.py"}
     if judges:
         floor = side.catalog.entries.get(entry.op.floor)
-        kept |= {entry.op_folder / "op.py", *([floor.folder / "variant.py"] if floor else [])}
+        shown |= {entry.op_folder / "op.py", *([floor.folder / "variant.py"] if floor else [])}
 
     def left_out(folder: str, names: list[str]) -> list[str]:
         place = Path(folder)
         declares = {"op.py": place.parent == root, "variant.py": place.parent.parent == root}
-        return [name for name in names if declares.get(name) and place / name not in kept]
+        return [name for name in names if declares.get(name) and place / name not in shown]
 
     def write(folder: Path) -> None:
         shutil.copytree(root, folder, symlinks=True, ignore=left_out)
@@ -346,5 +346,5 @@ def _view(side: _Side, *, judges: bool) -> Path:
         if own.name != entry.op.name and not judges:  # without op.py, a folder is of the op that it is named after
             own.rename(folder / entry.op.name)
 
-    about = "\0".join([side.revision.short, root.name, *sorted(os.path.relpath(path, root) for path in kept)])
+    about = "\0".join([side.revision.short, root.name, *sorted(os.path.relpath(path, root) for path in shown)])
     return _stored(f"{side.revision.short}-{sha256(about.encode()).hexdigest()[:16]}", write)

@@ -90,8 +90,8 @@ def _request(declaration: Declaration, waiting: Collection[str]) -> list[str]:
     path, op = declaration.path.parent.parent / "op.py", b""
     with contextlib.suppress(OSError):
         if declaration.path.name != path.name:
-            beside = Declaration.read(path)
-            op = beside.content if beside.key in waiting or _known(beside, _stored_results()) == "" else b""
+            declared = Declaration.read(path)
+            op = declared.content if declared.key in waiting or _known(declared, _stored_results()) == "" else b""
     return [str(declaration.path), *(base64.b64encode(each).decode() for each in (declaration.content, op))]
 
 

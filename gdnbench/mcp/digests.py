@@ -290,10 +290,10 @@ def _digest_cases(document: Row, call: Call) -> Digest:
     clocks = {key(row): row for row in chosen if row.get("timer") in CLOCKS[:1]}
     own = [row for row in chosen if row.get("timer") not in CLOCKS]
     own.sort(key=lambda row: row.get("role") in {"floor", "ablation"})  # stable: puts last what is left out first
-    kept = "time_us time_lo_us time_hi_us vs_baseline vs_lo vs_hi verdict sol"
+    fields = "time_us time_lo_us time_hi_us vs_baseline vs_lo vs_hi verdict sol"
     cases = [
-        pick(row, "label card role", *axes, "status", "reason", *kept.split(), "warnings")
-        | {f"kernel_{name}": value for name, value in pick(clocks.get(key(row), {}), kept).items()}
+        pick(row, "label card role", *axes, "status", "reason", *fields.split(), "warnings")
+        | {f"kernel_{name}": value for name, value in pick(clocks.get(key(row), {}), fields).items()}
         for row in own
     ]
     suite = document.get("suite")

@@ -227,8 +227,8 @@ class Race:
         if not racing:
             return None
         open_workloads = {case.workload for case in racing}
-        beside = {case for case in cases if not case.is_point_of(self.swept) and case.workload in open_workloads}
-        entered = tuple(case for case in cases if case in racing | beside)
+        references = {case for case in cases if not case.is_point_of(self.swept) and case.workload in open_workloads}
+        entered = tuple(case for case in cases if case in racing | references)
         affordable = self._affordable(sum(costs_s[case.id] for case in entered))
         useful = min(max(*wanted.values(), FEWEST_ROUNDS_A_SEGMENT), MOST_ROUNDS_A_SEGMENT)
         more = min(useful, affordable, MOST_RACE_ROUNDS - done)

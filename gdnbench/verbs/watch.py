@@ -100,8 +100,8 @@ class SourceWatcher:
         above = {self.folder.parent, self._op_folder}
         shared = (each for each in include_path(self.folder, self._op_folder) if each not in {self.folder, *above})
         headers = (path for folder in shared for path in folder.rglob("*"))
-        beside = (path for folder in above for path in folder.glob("*"))
-        return sorted(path for path in (*own, *beside, *headers) if path.is_file())
+        ops_files = (path for folder in above for path in folder.glob("*"))
+        return sorted(path for path in (*own, *ops_files, *headers) if path.is_file())
 
     def _snapshot(self) -> Snapshot:
         snapshot: Snapshot = {}

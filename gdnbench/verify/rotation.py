@@ -57,20 +57,20 @@ class CheckedPlacements:
         self.draws = draws
         self.check_s: dict[str, float] = {}
         self._room = placements.room
-        self._kept: list[Workspace] = []
+        self._copies: list[Workspace] = []
 
     def clear(self) -> None:
         """Drops the copies."""
-        self._kept.clear()
+        self._copies.clear()
 
     @property
-    def kept(self) -> int:
+    def count(self) -> int:
         """Number of copied launches."""
-        return len(self._kept)
+        return len(self._copies)
 
     def keep(self, number: int, outputs: Sequence[torch.Tensor]) -> None:
         """Copies a launch's inputs and outputs on the current stream; WrongWhenTimedError if these are not the op's."""
-        room = self._room[len(self._kept)]
+        room = self._room[len(self._copies)]
         try:
             named = name_outputs(room.op, outputs, {name: each.shape for name, each in room.outputs.items()})
         except DeclarationError as error:
@@ -79,14 +79,14 @@ class CheckedPlacements:
             room.inputs[name].copy_(tensor)
         for name, tensor in named.items():
             room.outputs[name].copy_(tensor)
-        self._kept.append(replace(room, pristine=self.placements.inputs(number)))
+        self._copies.append(replace(room, pristine=self.placements.inputs(number)))
 
     def judge(self, kernel: Kernel) -> tuple[GateResult, ...]:
         """The gates that the copied launches fail; empty if all are right."""
         kind = self.draws.kind
         failed: list[GateResult] = []
         with memory_apart(on_gpu=self._room[0].output_tensors[0].is_cuda):
-            for copied in self._kept:
+            for copied in self._copies:
                 begin_s = time.perf_counter()
                 if kernel.floor == "copy":
                     gates = check_copy(copied.output_tensors, replace(copied, inputs=copied.pristine), kind)
@@ -140,7 +140,7 @@ class TimedChecks:
         to_come = self.untimed + self.timed - self._launches + 1
         if self._launches <= self.untimed or self.kernel.is_unchecked or to_come < 1:
             return
-        if self._random.randrange(to_come) < self._wanted - self.at.kept:
+        if self._random.randrange(to_come) < self._wanted - self.at.count:
             self.at.keep(number, outputs)
 
     def renew(self, number: int) -> None:
@@ -152,7 +152,7 @@ class TimedChecks:
         self._round_s = time.perf_counter() - self._begin_s
         for gate in self.at.judge(self.kernel):
             raise WrongWhenTimedError(f"right when it was verified, wrong when it was timed: {gate.reason}")
-        return self.at.kept
+        return self.at.count
 
     def _draw_number(self) -> int:
         """Number of checks that `CHECK_SHARE` of a round's time affords, its fraction by chance; at first the most."""

@@ -127,18 +127,18 @@ class _Replays:
         launches = launches_per_graph(len(rotation.placements), is_in_place=rotation.is_in_place)
         placements = [rotation.next_placement() for _ in range(launches)]
         # As many as there are placements: a kernel that allocates its outputs then has as many placements for them.
-        kept: deque[tuple[Placement, tuple[torch.Tensor, ...]]] = deque(maxlen=len(rotation.placements))
+        held: deque[tuple[Placement, tuple[torch.Tensor, ...]]] = deque(maxlen=len(rotation.placements))
 
         def flush_and_launch() -> tuple[torch.Tensor, ...]:
             for placement in placements:
                 self._flush()
-                kept.append((placement, placement.run()))
-            return tuple(tensor for _, outputs in kept for tensor in outputs)
+                held.append((placement, placement.run()))
+            return tuple(tensor for _, outputs in held for tensor in outputs)
 
         captured = capture(flush_and_launch, strict=False, pool=self._pool)
         ranges = [*(placement.input_ranges for placement in rotation.placements), list_ranges(captured.outputs)]
         flushes = self._flushes_alone(launches)
-        self._loops[case_id] = _Loop(captured.graph, flushes, torch.cat(ranges), rotation, launches, tuple(kept))
+        self._loops[case_id] = _Loop(captured.graph, flushes, torch.cat(ranges), rotation, launches, tuple(held))
 
     def enqueue(self, case_id: str, replays: int) -> tuple[list[Timed], list[Timed]]:
         """Enqueues replays of the case and of the flushes, in turn, and returns the events around each."""

@@ -192,7 +192,7 @@ def _value_of(reader: ModuleType, metric: Any) -> Value | None:
     return float(value) if value is not None else math.nan
 
 
-_ELSEWHERE = "read a report made elsewhere: gdnbench ncu --import FILE.ncu-rep"
+_OTHER_REPORT = "read a report made elsewhere: gdnbench ncu --import FILE.ncu-rep"
 _SUFFIXES = (".ncu-rep", ".csv", ".csv.gz")
 
 ReportSource = Case | Path
@@ -259,7 +259,7 @@ def _cases(request: NcuRequest, name: str) -> tuple[Case, ...]:
 
 
 def _profile_cases(request: NcuRequest, cases: Sequence[Case], observer: Observer) -> tuple[NcuReport, ...]:
-    gpu, ncu = choose_gpu(request.gpu, "profiling", _ELSEWHERE), need_ncu(request.ncu)
+    gpu, ncu = choose_gpu(request.gpu, "profiling", _OTHER_REPORT), need_ncu(request.ncu)
     with alone_on(gpu, observer):
         observer(PhaseBegun("profile", len(cases)))
         return tuple(_profile_case(request, case, gpu, ncu, observer) for case in cases)

@@ -225,9 +225,9 @@ def _print_heat(
     console.print(Text(f"{plateau.kernel} {plateau.workload}: % slower than the best{rest}", style="bold"))
     corner = f"{down} \\ {across} "
     cell = max(_NARROWEST_CELL, *(len(f"{value} ") for value in names[across]))
-    at_once = max(1, (console.width - len(corner)) // cell)
-    for first in range(0, len(names[across]), at_once):
-        columns = names[across][first : first + at_once]
+    columns_a_table = max(1, (console.width - len(corner)) // cell)
+    for first in range(0, len(names[across]), columns_a_table):
+        columns = names[across][first : first + columns_a_table]
         table = Table(box=None, pad_edge=False, padding=(0, 0), header_style="bold")
         table.add_column(corner, no_wrap=True)
         for value in columns:
