@@ -250,5 +250,11 @@ def find_op(catalog: Catalog, name: str) -> Op:
 
 
 def op_named(name: str) -> Op:
-    """An op of the default roots, for files that name it; UnknownNameError if there is none of that name."""
-    return find_op(_loaded.get(default_roots()) or load_catalog(), name)
+    """An op of the default roots, for files that name it; raises as `find_op`. Reads no kernel unless it must."""
+    roots = default_roots()
+    for folder in () if roots in _loaded else (root / name for root in roots):
+        if os.path.lexists(folder / "op.py"):
+            loaded = load_op(folder)
+            if isinstance(loaded, LoadedOp) and loaded.op.name == name:
+                return loaded.op
+    return find_op(_loaded.get(roots) or load_catalog(), name)

@@ -68,21 +68,20 @@ def history(
         with_axes_of,
     )
     from gdnbench.analyse.runs import load_stored_runs
-    from gdnbench.catalog.catalog import find_op, load_catalog
+    from gdnbench.catalog.catalog import op_named
     from gdnbench.catalog.request import in_profiles, parse_profiles, parse_workloads
     from gdnbench.render.console import message_console
     from gdnbench.verbs.progress import watch
 
     check_margin(margin)
     name = options.one_term(kernels, kernel, "gdnbench history decode-v4")
-    catalog = load_catalog()
     if op:
-        find_op(catalog, op)
+        op_named(op)
     with watch(quiet=False) as observer:
         stored = load_stored_runs(results, observer)
     label = choose_label([run for run in stored if op in {"", run.op}], name)
     op = op or choose_op(stored, label)
-    found_op = find_op(catalog, op)
+    found_op = op_named(op)
     requested = in_profiles(
         parse_workloads(found_op, options.sizes(shape)), parse_profiles(found_op, options.joined(profile), stored=True)
     )
