@@ -158,7 +158,6 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
     "Output at further widths and of further files": {
         "test_golden.py::test_it_prints_what_it_always_printed": 300,
         "test_cli_contest.py::test_an_element_that_our_gates_refused_may_decide_it": 4,
-        "test_cli_inspect.py::test_a_revision_that_does_not_exist": 1,
         "test_cli_inspect.py::test_beside_a_revision": 0,
         "test_cli_inspect_schedule.py::test_a_kernel_that_does_not_build_is_told_and_exit_code_6": 0,
         "test_cli_lint.py::test_the_kernels_of_every_op_are_meant_where_none_is_named": 1,

@@ -152,7 +152,7 @@ WRONG = {
         "gdnbench inspect decode-triton",
     ),
     "no GPU, and a baseline": ((*TRITON, "--baseline", "decode-reference"), 5, "needs a GPU", "gdnbench doctor"),
-    "no GPU, and thousands": ((*ALL, "-p", "WARPS"), 5, "decode-v9-pdl: needs a GPU", "gdnbench doctor"),
+    "no GPU, and thousands": ((*ALL, "-p", "WARPS"), 5, "decode-v11: needs a GPU", "gdnbench doctor"),
     "absent model": (("sweep", "decode-triton", "--gpu", "b100"), 5, "No GPU here is 'b100'", "--gpu cpu"),
 }
 

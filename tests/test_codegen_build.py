@@ -168,12 +168,13 @@ def test_shared_memory_is_what_the_kernel_declares(arch):
     assert _build("test-shared", arch).shared_bytes == 256
 
 
-def test_an_error_names_file_and_line_and_nothing_else():
+def test_an_error_names_file_line_and_macros_and_nothing_else():
     error = _failure("test-syntax-error")
     source = CATALOG.entries["test-syntax-error"].source
     first, *rest = error.message.splitlines()
     assert first == f'{source}:5: error: identifier "undefined_name" is undefined'
-    assert [line.strip() for line in rest] == ["output[0] = undefined_name;", "^"]
+    macros = "macros here: GDN_HQ=4, GDN_HV=8, GDN_K=128, GDN_V=128"
+    assert [line.strip() for line in rest] == ["output[0] = undefined_name;", "^", macros]
 
 
 def test_a_triton_kernel_is_compiled_for_no_architecture_before_its_instructions():

@@ -12,6 +12,7 @@ from gdnbench.machine.provenance import host_name
 from gdnbench.measure.plan import make_plan
 from gdnbench.measure.start import begin_session
 from gdnbench.process.events import ignore
+from gdnbench.render.view import TableView, viewed
 from gdnbench.store.calibration import calibration_path, write_calibration
 from gdnbench.store.info import read_info
 from gdnbench.store.settings import Settings
@@ -90,7 +91,8 @@ def test_a_calibration_that_cannot_be_read_stops_no_run(tmp_path):
 def shown(folder, capsys, monkeypatch, **more):
     monkeypatch.setenv("COLUMNS", "120")
     store(folder, [measured(case("decode-v4"))], **more)
-    print_run(folder, json=False, csv=False)
+    with viewed(TableView(legend=True)):
+        print_run(folder, json=False, csv=False)
     return capsys.readouterr().out
 
 

@@ -82,7 +82,7 @@ def test_a_run_says_what_a_shortened_label_stands_for(tmp_path, command_line):
     folder.mkdir()
     workload = LONG[0]
     _store(folder, workload)
-    code, out, err = command_line("show", folder.name, "--out", tmp_path)
+    code, out, err = command_line("show", folder.name, "--legend", "--out", tmp_path)
     assert code == 0, err
     lengths = re.search(r"lengths=\S+", str(workload))[0]
     told = f"{lengths}: {len(workload.lengths)} lengths, {sum(workload.lengths):,} in all, and a hash of them;"

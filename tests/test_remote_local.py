@@ -59,7 +59,6 @@ def test_a_run_and_the_captured_inputs_that_it_needs_travel(laptop, tmp_path):
     assert f"gdnbench show {run.name} --out '{out}' --csv" in done.out
     assert not laptop.results.exists()
     assert laptop.jobs == []
-    assert "measuring" in done.err
 
 
 @pytest.mark.parametrize(("options", "others"), [((), set()), (("--library",), {"decode-compiled"})])

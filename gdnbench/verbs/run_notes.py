@@ -18,6 +18,7 @@ from gdnbench.origin import out_option, path_at_origin
 from gdnbench.render.codec import NAME_STYLE, verdict_cell
 from gdnbench.render.table import Block, Column, Note, Table
 from gdnbench.render.units import factor, percent, plus_minus, relative_half_width, settling_notes, time_unit
+from gdnbench.render.view import current_view
 from gdnbench.store.calibration import in_words
 from gdnbench.store.files import PARTIAL
 from gdnbench.store.info import RunInfo
@@ -317,7 +318,8 @@ def _cells(row: SuiteRow) -> tuple[Text, Text]:
 
 def stored_note(folder: Path, width: int) -> Note:
     """Returns where a run is stored, and what explains its tables if there is room for it."""
-    stored, hint = f"stored in {path_at_origin(folder)}", "; --legend explains the columns"
+    stored = f"stored in {path_at_origin(folder)}"
+    hint = "" if current_view().legend else "; --legend explains the columns"
     return Note(stored + (hint if len(stored + hint) <= width else ""), "legend", whole=True)
 
 
