@@ -4,6 +4,8 @@ import os
 import sys
 from pathlib import Path
 
+_TESTS = str(Path(__file__).resolve().parents[1])
+
 _FOLDER, _, _SUPERVISION = os.environ.get("GDNBENCH_TESTS_FORK_FROM", "").partition(":")
 
 
@@ -20,6 +22,8 @@ class _Finder:
         load = spec.loader.exec_module
 
         def load_and_patch(module):
+            if _TESTS not in sys.path:  # a worker forked from this process has its asker's paths
+                sys.path.append(_TESTS)
             from forked_workers import ForkedWorkers
 
             load(module)
