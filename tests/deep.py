@@ -12,6 +12,7 @@ import pytest
 
 KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
     "Kernels at further workloads, and further params: the cases that stay have each kernel, or its kind, once": {
+        "test_nvfp4_products.py::test_the_reference_is_right_on_a_cpu": 2,
         "test_launch_interpret.py::test_value_heads_read_the_query_head_they_share": 1,
         "test_decode_pool.py::test_kernels_are_right_where_there_is_no_gpu": 1,
         "test_fp8_gemm_pos.py::test_kernels_are_right_where_there_is_no_gpu": 2,
@@ -22,13 +23,13 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_kernels_prefill_triton.py::test_every_arithmetic_passes_all_gates_on_sequences_of_a_chunk_and_a_token_none_and_a_few_tokens": 0,
         "test_launch_interpret.py::test_every_block_size_passes_all_gates_on_all_inputs": 0,
         "test_layer_ops.py::test_kernels_are_right_where_there_is_no_gpu": (0, 16),
-        "test_nvfp4_products.py::test_kernels_are_right_where_there_is_no_gpu": tuple(range(0, 19, 2)),
+        "test_nvfp4_products.py::test_kernels_are_right_where_there_is_no_gpu": tuple(range(0, 19, 3)),
         "test_ptx_warpgroups.py::test_a_product_is_that_of_its_operands": 12,
         "test_verify_drafts.py::test_kernels_are_right_where_there_is_no_gpu": (0, 13),
         "test_verify_tensor_cores.py::test_verify_v3_is_right_where_there_is_no_gpu": 1,
     },
     "Inputs of the prefill and decays of which other cases have a part: lengths, heads, kinds of gates": {
-        "test_decays.py::test_every_op_draws_each_of_its_profiles_and_changes_nothing_but_the_gate": 1,
+        "test_decays.py::test_every_op_draws_each_of_its_profiles_and_changes_nothing_but_the_gate": 0,
         "test_kernels_prefill_cuda.py::test_a_head_that_never_forgets_goes_back_further_than_warps_look_at_once": 0,
         "test_kernels_prefill_cuda.py::test_chunks_of_all_kinds_of_inputs": 1,
         "test_kernels_prefill_cuda.py::test_chunks_of_sequences_of_different_lengths_and_an_empty_one_with_shared_heads": 0,
@@ -39,7 +40,9 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_prefill_numerics.py::test_decays_a_little_too_large_pass": 1,
     },
     "Further mistakes planted in kernels, of kinds that the cases which stay have, too": {
-        "test_interpreted_programs.py::test_programs_that_use_the_same_elements": 6,
+        "test_adversarial_cpu.py::test_those_in_cuda_compile_and_are_right_at_first": 0,
+        "test_faults_broken.py::test_a_source_that_does_not_compile_has_the_compilers_message_with_file_and_line": 1,
+        "test_interpreted_programs.py::test_programs_that_use_the_same_elements": 4,
         "test_cases.py::test_verify_has_the_outcome_that_is_right": 3,
         "test_cli_verify.py::test_what_is_wrong_in_a_cuda_kernel_is_named_by_its_line": 2,
         "test_exchange_import.py::test_a_solution_that_does_not_do_it_gets_the_status_that_says_so": 3,
@@ -50,7 +53,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_fp8_gemm_pos.py::test_tiles_that_share_a_tile_of_the_table_are_all_made_once": 1,
         "test_layer_ops.py::test_a_mistake_fails_in_some_scenario": 6,
         "test_nvfp4_products.py::test_a_spoiled_kernel_is_refused": tuple(range(14)),
-        "test_score.py::test_a_failure_is_told_so_that_it_can_be_mended_and_has_no_time": 4,
+        "test_score.py::test_a_failure_is_told_so_that_it_can_be_mended_and_has_no_time": 2,
     },
     "Compilers: further kernels and architectures; the first of each kind stays": {
         "test_calibrate_planted.py::test_every_addition_is_in_the_code": 1,
@@ -88,7 +91,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_regular_file.py::test_a_run_whose_files_are_no_files_ends_every_verb_in_a_known_code": 1,
         "test_remote_archive.py::test_a_hostile_stream_is_refused_by_what_it_holds_and_not_by_what_it_says": 10,
         "test_report_html.py::test_a_damaged_run_is_named_and_the_last_report_stays": 2,
-        "test_store_index.py::test_an_index_that_does_not_fit_is_thrown_away_in_silence": 2,
+        "test_store_index.py::test_an_index_that_does_not_fit_is_thrown_away_in_silence": 1,
     },
     "Declarations that hang or kill their process, through further fields and verbs": {
         "test_catalog_catalog.py::test_a_broken_kernel_is_listed_with_its_reason_and_stops_nothing": 9,
@@ -140,6 +143,9 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_remote_worker.py::test_the_output_has_the_width_and_the_names_of_who_asked": 0,
     },
     "Measured as users measure, where made-up workers or a stored run show the same": {
+        "test_compare_revisions.py::test_the_working_tree_with_what_is_not_committed": 0,
+        "test_watch.py::test_a_declaration_that_does_not_load_is_a_turn_like_any_other": 0,
+        "test_cli_explain_launches.py::test_a_run_with_cupti_tells_the_shares": 0,
         "test_compare_revisions.py::test_what_cannot_be_compared": 4,
         "test_cli_verify.py::test_quick_tries_one_kind_of_inputs_at_one_workload_and_says_so": 2,
         "test_cli_new.py::test_a_new_kernel_lists_and_verifies_at_once": 1,
@@ -151,7 +157,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_score.py::test_what_it_is_compared_with_may_be_slower": 0,
         "test_score.py::test_workers_are_forked_from_one_process_that_stays": 0,
         "test_toy_ops.py::test_a_run_measures_and_stores_them": 1,
-        "test_toy_ops.py::test_their_numbers_are_verified_at_their_own_workloads": (1,),
+        "test_toy_ops.py::test_their_numbers_are_verified_at_their_own_workloads": 0,
     },
     "Repeats of simulations and recorded runs: fewer repeats find what is far off": {
         "test_compare_unchanged_runs.py::test_unchanged_kernels_are_covered_and_not_called_different": 0,
@@ -165,7 +171,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_stats_unpaired_simulation.py::test_a_case_that_nobody_changed_is_covered": 1,
     },
     "Output at further widths and of further files": {
-        "test_golden.py::test_it_prints_what_it_always_printed": 150,
+        "test_golden.py::test_it_prints_what_it_always_printed": 120,
         "test_cli_contest.py::test_an_element_that_our_gates_refused_may_decide_it": 4,
         "test_cli_inspect.py::test_beside_a_revision": 0,
         "test_cli_inspect_schedule.py::test_a_kernel_that_does_not_build_is_told_and_exit_code_6": 0,
