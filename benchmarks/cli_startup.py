@@ -2,8 +2,7 @@
 
 Prints, and writes to the file, the median and the slowest of a number of runs beside the limit that the project holds
 itself to, and the least seconds of the processor, which other work on the machine stretches less. A benchmark, not a
-test: the figures depend on the machine. `cli-startup.csv` is of two cores that did much else: there the seconds of the
-processor tell more than the others.
+test: the figures depend on the machine; `cli-startup.csv` is of two idle cores.
 """
 
 from __future__ import annotations
