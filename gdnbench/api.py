@@ -19,8 +19,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from gdnbench.errors import MachineError, UsageError
-from gdnbench.origin import CACHE_VARIABLE, functions_folder
+from gdnbench.errors import UsageError
+from gdnbench.origin import functions_folder, writing_cache
 from gdnbench.verb_table import VERBS
 
 if TYPE_CHECKING:
@@ -136,12 +136,9 @@ def _inputs_text(inputs: Inputs) -> str:
 
     content = save(tensors)
     path = functions_folder() / f"given-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
-    try:
+    with writing_cache(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    except OSError as error:
-        hint = f"set {CACHE_VARIABLE} to a folder that can be written"
-        raise MachineError(f"cannot write {path}: {error.strerror}", hint) from error
     return str(path)
 
 

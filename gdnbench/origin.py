@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from gdnbench.errors import MachineError
 from gdnbench.verb_table import VERBS
 
 VARIABLE = "GDNBENCH_ASKED"
@@ -100,6 +102,40 @@ def functions_folder() -> Path:
 def index_folder() -> Path:
     """Where the indexes of folders of runs are kept."""
     return cache_root() / "runs"
+
+
+@contextmanager
+def writing_cache(what: str) -> Iterator[None]:
+    """Raises MachineError for an OSError below: gdnbench cannot write `what`, and the cache may lie elsewhere."""
+    try:
+        yield
+    except OSError as error:
+        hint = f"set {CACHE_VARIABLE} to a folder that can be written"
+        raise MachineError(f"cannot write {what}: {error.strerror}", hint) from error
+
+
+def cached_folder(folder: Path, what: str, write: Callable[[Path], object]) -> Path:
+    """A folder of the cache that is complete if it exists: `write` makes it under another name, and it is renamed.
+
+    Of processes that make it at once the first wins. Its time says when it was last used. Raises MachineError, naming
+    `what`, if it cannot be written.
+    """
+    import tempfile
+
+    with writing_cache(what):
+        if not folder.is_dir():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".", ignore_cleanup_errors=True) as aside:
+                made = Path(aside, "made")
+                write(made)
+                try:
+                    made.rename(folder)
+                except OSError:
+                    if not folder.is_dir():
+                        raise
+    with suppress(OSError):  # a read-only cache can still be read
+        os.utime(folder)  # what was not used for longest is removed first
+    return folder
 
 
 def is_file(path: Path) -> bool:

@@ -54,7 +54,8 @@ def history(tmp_path_factory):
     top = tmp_path_factory.mktemp("history")
     git(top, "init", "--quiet")
     kernels, mine = top / "kernels", top / "kernels" / "gemm" / "mine"
-    shutil.copytree(REPOSITORY / "tests" / "toys" / "gemm", kernels / "gemm")
+    ignored = shutil.ignore_patterns("__pycache__")  # which other tests leave behind
+    shutil.copytree(REPOSITORY / "tests" / "toys" / "gemm", kernels / "gemm", ignore=ignored)
     shutil.copytree(kernels / "gemm" / "torch", mine)
     edit(mine / "variant.py", "gemm-torch", "gemm-mine")
     (mine / "kernel.py").write_text(MINE.format(work="pass"))

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from math import inf
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from gdnbench.catalog.catalog import Catalog, load_catalog
@@ -23,7 +22,7 @@ from gdnbench.catalog.select import find_broken, find_variant, unknown_kernel
 from gdnbench.errors import MachineError, UnknownNameError, UnknownRevisionError, UsageError
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.op import Op
-from gdnbench.origin import CACHE_VARIABLE, cache_root
+from gdnbench.origin import cache_root, cached_folder
 from gdnbench.regular_file import MOST_BYTES, MOST_SOURCE_BYTES
 from gdnbench.wording import did_you_mean
 
@@ -97,7 +96,7 @@ def catalog_at(catalog: Catalog, root: Path, revision: Revision) -> Catalog:
     inside = root.resolve().relative_to(revision.top.resolve()).as_posix()
     problem = f"{revision.typed} has no {inside}"
     tree = _object(revision.top, f"{revision.commit}:{'' if inside == '.' else inside}", problem=problem)
-    then = _stored(tree, lambda folder: _write_tree(revision, tree, folder))
+    then = _cached(tree, lambda folder: _write_tree(revision, tree, folder))
     return load_catalog(then if each == root else each for each in catalog.roots)
 
 
@@ -169,22 +168,9 @@ def _write(folder: Path, blob: _Blob, content: bytes) -> None:
         path.write_bytes(content)
 
 
-def _stored(name: str, write: Callable[[Path], object]) -> Path:
-    """A folder of the cache, which is complete if it is there: it is written aside and renamed."""
-    folder = cache_root() / "revisions" / name
-    try:
-        if folder.is_dir():
-            os.utime(folder)  # the cache removes what was not used for longest
-            return folder
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=folder.parent, prefix=".") as aside:
-            write(Path(aside, "tree"))
-            if not folder.is_dir():
-                Path(aside, "tree").rename(folder)
-    except OSError as error:
-        message = f"cannot write kernels of a revision into {folder.parent}: {error.strerror}"
-        raise MachineError(message, f"set {CACHE_VARIABLE} to a folder that can be written") from error
-    return folder
+def _cached(name: str, write: Callable[[Path], object]) -> Path:
+    folders = cache_root() / "revisions"
+    return cached_folder(folders / name, f"kernels of a revision into {folders}", write)
 
 
 def _git(folder: Path, *arguments: str, problem: str, stdin: bytes = b"") -> bytes:
@@ -347,4 +333,4 @@ def _view(side: _Side, *, judges: bool) -> Path:
             own.rename(folder / entry.op.name)
 
     about = "\0".join([side.revision.short, root.name, *sorted(os.path.relpath(path, root) for path in shown)])
-    return _stored(f"{side.revision.short}-{sha256(about.encode()).hexdigest()[:16]}", write)
+    return _cached(f"{side.revision.short}-{sha256(about.encode()).hexdigest()[:16]}", write)

@@ -22,9 +22,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from gdnbench.catalog.trial import forget_trials
-from gdnbench.errors import MachineError
 from gdnbench.model.gpu import Build
-from gdnbench.origin import CACHE_VARIABLE, cache_root, functions_folder, index_folder
+from gdnbench.origin import cache_root, functions_folder, index_folder, writing_cache
 from gdnbench.regular_file import read_regular
 
 _USED_AGAIN_S = 3600.0  # a use is recorded once an hour, so that most reads write nothing
@@ -88,14 +87,11 @@ def _digest(content: bytes) -> str:
 
 def _write(name: str, content: bytes) -> Path:
     folder = cache_folder()
-    try:
+    with writing_cache(f"to the build cache {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".tmp", delete=False) as file:
             file.write(content)
         return Path(file.name).rename(folder / name)
-    except OSError as error:
-        hint = f"set {CACHE_VARIABLE} to a folder that can be written"
-        raise MachineError(f"cannot write to the build cache {folder}: {error.strerror}", hint) from error
 
 
 @dataclass(frozen=True)

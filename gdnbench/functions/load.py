@@ -82,7 +82,7 @@ def source_files(places: Sequence[str]) -> dict[str, str]:
     roots = {root_of(path)[0] for path in files}
     loaded = (Path(getattr(each, "__file__", None) or "") for each in [*sys.modules.values()])
     files += [path for path in loaded if path.suffix == ".py" and roots & {*path.parents} and not _is_installed(path)]
-    return {str(path): _sha256(path) for path in sorted(set(files)) if path.is_file()}
+    return {str(path): sha256_of(path) for path in sorted(set(files)) if path.is_file()}
 
 
 def _is_installed(path: Path) -> bool:
@@ -91,7 +91,8 @@ def _is_installed(path: Path) -> bool:
     return bool(installed) or any(path.is_relative_to(each) for each in own)
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -104,7 +105,7 @@ def bind_function(
     by the launcher, with file and line, for what the function raises.
     """
     for path, digest in (files or {}).items():
-        if not Path(path).is_file() or _sha256(Path(path)) != digest:
+        if not Path(path).is_file() or sha256_of(Path(path)) != digest:
             raise DeclarationError(f"{path} has changed since this run began", "start a new run")
     call = partial(load_function(place, name), **{each: getattr(tensors, each) for each in inputs})
 

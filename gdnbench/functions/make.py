@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,13 +20,14 @@ from typing import Any
 
 import torch
 
-from gdnbench.errors import DeclarationError, GdnbenchError, MachineError, UnknownNameError, UsageError
+from gdnbench.errors import DeclarationError, GdnbenchError, UnknownNameError, UsageError
 from gdnbench.functions.ask import FunctionsMade, FunctionsRefused, FunctionsRequest
 from gdnbench.functions.load import (
     bind_function,
     draw,
     load_function,
     read_given,
+    sha256_of,
     source_files,
     text_of_given,
 )
@@ -36,7 +36,7 @@ from gdnbench.functions.spec import parse_tensors, workloads_of
 from gdnbench.launch.workspace import TORCH_DTYPES
 from gdnbench.lint.cuda_source import read_cuda
 from gdnbench.model.declaration import Dtype, ExactGate, RoundoffGate, TensorSpec
-from gdnbench.origin import CACHE_VARIABLE, functions_folder
+from gdnbench.origin import cached_folder, functions_folder
 from gdnbench.process.channel import Channel, decode
 from gdnbench.process.worker import die_with_parent
 from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular_text
@@ -90,7 +90,7 @@ class _Op:
         self.declared = parse_tensors(typed.output, "--output", axes) if typed.output else ()
         self.names = tuple(each.name for each in self.inputs)
         self.workloads = workloads_of(axes, typed.shapes) if typed.inputs else ()
-        self.given = hashlib.sha256(Path(typed.given).read_bytes()).hexdigest() if typed.given else ""
+        self.given = sha256_of(Path(typed.given)) if typed.given else ""
         dtypes = [each.dtype for each in self.inputs]
         shown = dtypes[:1] if len(set(dtypes)) == 1 else dtypes
         # Times depend on types and on given inputs, which no size tells.
@@ -256,20 +256,14 @@ def _gate(name: str, dtype: Dtype) -> RoundoffGate | ExactGate:
 
 def _write(texts: Mapping[str, str]) -> Path:
     content = "".join(f"{path}\0{text}\0" for path, text in sorted(texts.items()))
-    root = functions_folder() / hashlib.sha256(content.encode()).hexdigest()[:16]
-    try:
-        root.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=root.parent, ignore_cleanup_errors=True) as aside:
-            for path, text in texts.items():
-                Path(aside, "made", path).parent.mkdir(parents=True, exist_ok=True)
-                Path(aside, "made", path).write_text(text, encoding="utf-8")
-            if not root.is_dir():
-                Path(aside, "made").rename(root)
-    except OSError as error:
-        if not root.is_dir():  # another process may have made it meanwhile
-            hint = f"set {CACHE_VARIABLE} to a folder that can be written"
-            raise MachineError(f"cannot write to {root.parent}: {error.strerror}", hint) from error
-    return root
+
+    def write(folder: Path) -> None:
+        for path, text in texts.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text, encoding="utf-8")
+
+    folders = functions_folder()
+    return cached_folder(folders / hashlib.sha256(content.encode()).hexdigest()[:16], f"to {folders}", write)
 
 
 if __name__ == "__main__":
