@@ -1,6 +1,6 @@
-"""What the user wants of a verb's tables: columns, order, the meanings of columns, Markdown.
+"""The view of a verb's tables: which columns, sorted by which, with their meanings or not, as Markdown or not.
 
-It is the view of the command that runs, for every verb has these options and no verb's function knows of them.
+The command that runs has one view; its function does not get these options.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TableView:
     def of_blocks(self, blocks: Sequence[Block]) -> list[Block]:
         """Returns what is shown of blocks; raises UnknownNameError for a column that no table has.
 
-        A table without any of the columns is left out, and stays as it is without the one to sort by.
+        A table that has none of the columns is left out; one that lacks the column to sort by keeps its order.
         """
         tables = [table for block in blocks if (table := table_of(block)) and table.headed]
         self._check([column.heading for table in tables for column in table.columns if column.heading.strip()])
@@ -59,7 +59,7 @@ class TableView:
                 raise UnknownNameError(f"there is no column {name}", hint)
 
     def _hides(self, block: Block) -> bool:
-        """Whether it is a meaning that was not asked for; Markdown has them in a fold."""
+        """Whether it is a meaning that was not asked for; in Markdown they are folded."""
         return isinstance(block, Note) and block.level == "meaning" and not (self.legend or self.markdown)
 
     def _shown(self, block: Block) -> Block:
@@ -98,7 +98,7 @@ def viewed(view: TableView) -> Iterator[None]:
 
 
 def current_view() -> TableView:
-    """Returns the view of this command: all columns, as they are, without their meanings, unless it has one."""
+    """Returns this command's view; by default all columns in their own order, without meanings."""
     return _VIEW.get() or TableView()
 
 
