@@ -40,7 +40,7 @@ def test_the_hardwares_time_is_within_nvbenchs(rows, label):
 
 
 def test_a_chain_of_launches_is_not_charged_for_the_host(rows):
-    """Only for being recorded, 0.05 to 0.07 µs a kernel."""
+    """Only for being recorded, up to 0.16 µs a kernel."""
     usual_us = time_us(rows, "nvbench", "decode-reference")
     assert time_us(rows, "cupti", "decode-reference") == pytest.approx(usual_us, rel=0.1)
 

@@ -139,15 +139,15 @@ def test_what_is_lost_beside_it_costs_it_and_not_what_was_lost(timed, lost):
     assert rows_of(collected)[CUDA.id].versus.verdict == "faster"
 
 
-def test_a_time_with_its_launch_below_the_kernels_own_is_told(timed):
-    rows = rows_of(timed(Workers()))
-    kernel_times = [
-        replace(
-            rows[id_], clock="cupti", timing=replace(rows[id_].timing, timer="cupti", time_us=us, time_lo_us=us - 0.1)
-        )
-        for id_, us in ((CUDA.id, 5.5), (BASE.id, 2.7))
-    ]
-    assert contradictions(list(rows.values()), kernel_times).keys() == {CUDA.id}
+@pytest.mark.parametrize(
+    ("launches", "kernel_us", "told"),
+    [(1, 2.7, False), (1, 5.5, True), (25, 6.4, False), (25, 10.4, True)],
+    ids=("with-its-launch", "below-its-kernel", "recorded-gap-by-gap", "half-of-its-kernels"),
+)
+def test_a_time_with_its_launch_below_the_kernels_own_is_told(timed, launches, kernel_us, told):
+    row = replace(rows_of(timed(Workers()))[CUDA.id], launches=launches)
+    timing = replace(row.timing, timer="cupti", time_us=kernel_us, time_lo_us=kernel_us - 0.1)
+    assert bool(contradictions([row], [replace(row, clock="cupti", timing=timing)])) is told
 
 
 def test_workloads_of_one_process_share_rounds_and_others_do_not_lend_them_their_process():

@@ -319,8 +319,7 @@ class Session:
             for row in analysis.clocks
             if row.status is Status.IMPLAUSIBLE
         ]
-        by_cupti = [row for row in analysis.clocks if row.clock == "cupti"]
-        contradicted = contradictions(analysis.measurements, by_cupti)
+        contradicted = contradictions(analysis.measurements, [row for row in analysis.clocks if row.clock == "cupti"])
         lost += [Examined(id_, Status.TAMPERS, why) for id_, why in contradicted.items() if id_ in self._apart]
         for verdict in lost:
             self.collected.take(verdict)
