@@ -77,7 +77,4 @@ def test_the_hosts_time_is_its_own_and_not_the_kernels(rows):
 
 def test_the_baseline_is_not_told_apart_from_itself_by_any_clock(rows):
     for clock in ("nvbench", "cupti", "graph"):
-        again = rows[clock]["decode-reference@again"]
-        # In a quick run of one process a group, a launch that is unusually long in one stops all comparisons between.
-        if again.versus or not any("so nothing is compared" in warning for warning in again.warnings):
-            assert again.versus.speedup == pytest.approx(1.0, abs=0.05)
+        assert rows[clock]["decode-reference@again"].versus.speedup == pytest.approx(1.0, abs=0.05)

@@ -88,8 +88,8 @@ def timed(monkeypatch, tmp_path):
     return run
 
 
-def rows_of(collected, cases=CASES):
-    checked = {each.id: Examined(each.id, Status.OK, launches=1) for each in cases}
+def rows_of(collected, cases=CASES, launches=1):
+    checked = {each.id: Examined(each.id, Status.OK, launches=launches) for each in cases}
     found = analyse(
         DECODE, cases, checked, {}, collected, Settings(rounds=12, samples=8, processes=3), timer="nvbench", run_id="r",
         copying={"decode-floor-copy"}, apart={PYTHON.id} & {each.id for each in cases},
@@ -129,6 +129,13 @@ def test_what_changes_all_times_of_its_process_changes_no_other_figure_and_has_n
     assert honest[PYTHON.id].versus is not None
 
 
+@pytest.mark.parametrize(("launches", "compared"), [(1, False), (25, True)])
+def test_many_launches_may_take_longer_in_other_processes(timed, monkeypatch, launches, compared):
+    monkeypatch.setattr(f"{__name__}.TIMES_US", TIMES_US | {BASE.id: 70.0, AGAIN.id: 70.0})
+    rows = rows_of(timed(Workers(lambda us: us * (1.05 if us > 50 else 1))), launches=launches)
+    assert bool(rows[PYTHON.id].versus) is compared
+
+
 @pytest.mark.parametrize("lost", [BASE.id, FLOOR.id])
 def test_what_is_lost_beside_it_costs_it_and_not_what_was_lost(timed, lost):
     collected = timed(Workers(loses=lost))
@@ -140,9 +147,7 @@ def test_what_is_lost_beside_it_costs_it_and_not_what_was_lost(timed, lost):
 
 
 @pytest.mark.parametrize(
-    ("launches", "kernel_us", "told"),
-    [(1, 2.7, False), (1, 5.5, True), (25, 6.4, False), (25, 10.4, True)],
-    ids=("with-its-launch", "below-its-kernel", "recorded-gap-by-gap", "half-of-its-kernels"),
+    ("launches", "kernel_us", "told"), [(1, 2.7, False), (1, 5.5, True), (25, 6.4, False), (25, 10.4, True)]
 )
 def test_a_time_with_its_launch_below_the_kernels_own_is_told(timed, launches, kernel_us, told):
     row = replace(rows_of(timed(Workers()))[CUDA.id], launches=launches)

@@ -11,12 +11,8 @@ pytestmark = pytest.mark.gpu
 QUICK = ("--layers", "4", "--rounds", "3", "--processes", "1", "--samples", "3", "--quiet")
 
 
-def newest(folder):
-    return max(path for path in folder.iterdir() if not path.name.startswith("."))
-
-
 @pytest.fixture(scope="module")
-def step(tmp_path_factory, request):
+def step(tmp_path_factory):
     from typer.testing import CliRunner
 
     from gdnbench.verbs.app import app
@@ -25,7 +21,7 @@ def step(tmp_path_factory, request):
         folder = tmp_path_factory.mktemp("results")
         done = CliRunner().invoke(app, ["step", *words, *QUICK, "--out", str(folder)], catch_exceptions=False)
         assert done.exit_code == 0, done.output
-        return newest(folder)
+        return max(path for path in folder.iterdir() if not path.name.startswith("."))
 
     return call
 
@@ -80,6 +76,7 @@ def test_a_chain_that_is_wrong_is_not_timed(tmp_path):
     import torch
 
     from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.select import find_variant
     from gdnbench.launch import load_numerics
     from gdnbench.step.worker.layers import Chain, Layers, WrongError
     from gdnbench.step.worker.loop import CLoop, listed
@@ -92,8 +89,6 @@ def test_a_chain_that_is_wrong_is_not_timed(tmp_path):
     with device.current():
         numerics = load_numerics(op, catalog.op_folders["decode"])
         layers = Layers.draw(op, numerics, workload, layers=2, seed=1, stand_in=None)
-        from gdnbench.catalog.select import find_variant
-
         chain = Chain(entry, find_variant(catalog, "decode", "decode-v9")[1], layers, loop)
         launches, owners = chain.launches()
         assert owners == [0, 1]

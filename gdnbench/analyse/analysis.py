@@ -161,7 +161,8 @@ def analyse(
     ratios = ratios_of(measured, at)
     split = {id_ for times in at.values() if times.apart for id_ in times.apart.times.keys() & set(apart)}
     comparisons = compare_cases(measured, ratios, margin=settings.margin, confidence=settings.confidence, apart=split)
-    bridges = {workload: bridge_warning(times, own_sds) for workload, times in at.items()}
+    all_sds = {case.id: op.own_sd(verdicts[case.id].launches) for case in measured} if timer != CPU else {}
+    bridges = {workload: bridge_warning(times, all_sds) for workload, times in at.items()}
     rows = []
     for case in cases:
         row = _bare_row(op, case, verdicts[case.id], builds.get(case.id), copying, clock)

@@ -253,8 +253,7 @@ class LaunchWay(StrEnum):
     GRAPH = "graph"
 
 
-LAUNCHES = 200
-"""Number of launches in a sample."""
+LAUNCHES = 200  # in a sample
 EMPTY_KERNELS = WorkloadSpec(axes=(Axis("arguments", 10, "arguments of the empty kernel", least=0),))
 ARGUMENTS = (10, 30)
 _OWN_ARGUMENTS = (0,)  # a kernel that is not gdnbench's
