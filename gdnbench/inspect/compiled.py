@@ -12,8 +12,9 @@ from pathlib import Path
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import select_variants
-from gdnbench.codegen.ahead import Job, Result, build_all
+from gdnbench.codegen.ahead import Result, build_all
 from gdnbench.codegen.arch import DEFAULT_ARCHS, LaunchRequest, Occupancy, capability, limits_of, occupancy
+from gdnbench.codegen.build import Job
 from gdnbench.codegen.cubin import Resources, disassemble, read_resources
 from gdnbench.codegen.sass import InstructionMix, read_mix
 from gdnbench.codegen.schedule import InstructionSchedule, ScheduleSummary, read_schedule, summarize

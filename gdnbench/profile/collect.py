@@ -9,7 +9,8 @@ from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen.ahead import Job, build_all
+from gdnbench.codegen.ahead import build_all
+from gdnbench.codegen.build import Job
 from gdnbench.codegen.cubin import disassemble
 from gdnbench.errors import GdnbenchError, UsageError
 from gdnbench.machine.gpus import alone_on

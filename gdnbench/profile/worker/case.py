@@ -23,7 +23,7 @@ from cuda.bindings import driver
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen.build import build
+from gdnbench.codegen.build import Job, build
 from gdnbench.errors import ProfilerError
 from gdnbench.launch import Binder, Launcher, Workspace, load, load_numerics, load_stamped
 from gdnbench.model.case import Case
@@ -227,7 +227,7 @@ def _about(task: ProfileTask, placed: PlacedCase, names: tuple[str, ...], launch
     major, minor = torch.cuda.get_device_capability()
     arch, case = f"sm_{major}{minor}", placed.case
     plain, stamped = (
-        build(placed.entry, case.variant, case.workload, arch, launch=task.entry, stamped=marks, disassembled=False)
+        build(Job(placed.entry, case.variant, case.workload, arch, task.entry, stamped=marks, disassembled=False))
         for marks in (False, True)
     )
     return StampedKernel(

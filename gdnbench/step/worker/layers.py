@@ -15,7 +15,7 @@ from cuda.bindings import driver
 from cuda.core import ObjectCode
 
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen.build import build
+from gdnbench.codegen.build import Job, build
 from gdnbench.errors import GdnbenchError
 from gdnbench.launch import Launcher, Numerics, Workspace, load
 from gdnbench.launch.bind import c_value
@@ -288,7 +288,7 @@ def _walk_call(chain: Chain, loop: CLoop | None, stream: int) -> Enqueue:
         raise NotLaunchedError("there is no C compiler here (cc, gcc or clang), so there is no C loop")
     declared = entry.kernel.launches[0]
     major, minor = torch.cuda.get_device_capability()
-    built = build(entry, variant, workload, f"sm_{major}{minor}", launch=declared.entry, disassembled=False)
+    built = build(Job(entry, variant, workload, f"sm_{major}{minor}", declared.entry, disassembled=False))
     code = ObjectCode.from_cubin(Path(built.cubin).read_bytes())
     kernel = code.get_kernel(walk_of(entry))
     threads = declared.block(workload, variant.params)
