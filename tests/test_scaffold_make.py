@@ -7,7 +7,7 @@ import pytest
 from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.new_kernel import entry_of, make_kernel, op_named_by
+from gdnbench.catalog.new import entry_of, make_kernel, op_named_by
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.build import Job, build
 from gdnbench.errors import DeclarationError, UsageError
