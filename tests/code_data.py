@@ -8,7 +8,7 @@ from decode_workloads import decode_at
 from run_data import case, measured, store
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.new_kernel import make_kernel
+from gdnbench.catalog.new import make_kernel
 from gdnbench.model.status import Role
 from gdnbench.profile.ncu.store import read_profiles, write_profiles
 

@@ -9,7 +9,7 @@ import pytest
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.entry import included_headers
-from gdnbench.catalog.new_kernel import make_kernel
+from gdnbench.catalog.new import make_kernel
 from gdnbench.model.case import CodeState, same_sources
 
 STATES = [*product(("decode-pool", "verify"), ("floor-copy", "floor-empty", "v1", "v2")), ("verify", "v3")]

@@ -96,7 +96,7 @@ def test_no_gpu(run):
 
 def test_no_ncu(run, monkeypatch):
     monkeypatch.setattr("gdnbench.profile.process.list_gpus", lambda: (H200,))
-    monkeypatch.setattr("gdnbench.profile.ncu.command.find_ncu", lambda: None)
+    monkeypatch.setattr("gdnbench.profile.ncu.report.find_ncu", lambda: None)
     code, _, err = run("decode-v4", columns="300")
     assert code == ExitCode.ENVIRONMENT
     assert "gdnbench ncu --import FILE.ncu-rep" in err

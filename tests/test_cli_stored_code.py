@@ -18,7 +18,7 @@ from run_data import case, measured, store
 from stamps_data import about, stamps
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.new_kernel import make_kernel
+from gdnbench.catalog.new import make_kernel
 from gdnbench.errors import ExitCode
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import Completed

@@ -11,7 +11,8 @@ import pytest
 from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.codegen.ahead import Job, build_all
+from gdnbench.codegen.ahead import build_all
+from gdnbench.codegen.build import Job
 from gdnbench.errors import BuildError, MachineError, UsageError
 from gdnbench.model.gpu import UNREAD, Build
 
@@ -105,7 +106,7 @@ def test_no_builder_outlives_an_interruption():
     assert time.monotonic() - started < 15
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     commands = [Path(f"/proc/{child}/cmdline").read_bytes() for child in children]
-    assert not any(b"gdnbench.codegen.builder" in command for command in commands)
+    assert not any(b"gdnbench.codegen.ahead" in command for command in commands)
 
 
 def test_torch_kernels_are_no_jobs():

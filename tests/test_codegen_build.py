@@ -14,9 +14,9 @@ from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import find_variant
-from gdnbench.codegen.build import build
+from gdnbench.codegen.build import Job, build
 from gdnbench.codegen.cubin import disassemble
-from gdnbench.codegen.nvrtc import compile_ptx
+from gdnbench.codegen.nvrtc import compile_cuda, compile_ptx
 from gdnbench.codegen.triton import arguments, compile_triton
 from gdnbench.errors import BuildError, UsageError
 from gdnbench.model.kernel import CudaKernel, TritonKernel
@@ -51,12 +51,12 @@ def _nothing_of_tritons_own(tmp_path_factory):
 
 def _build(name, arch="sm_90", workload=decode_at()):  # noqa: B008 - frozen
     entry = CATALOG.entries[name]
-    return build(entry, entry.default, workload, arch)
+    return build(Job(entry, entry.default, workload, arch))
 
 
 def _variant(label, arch):
     entry, variant = find_variant(CATALOG, "decode", label)
-    return build(entry, variant, decode_at(), arch)
+    return build(Job(entry, variant, decode_at(), arch))
 
 
 def _failure(name, arch="sm_90"):
@@ -80,7 +80,7 @@ def test_the_kernels_of_this_test_are_found():
 )
 def test_every_kernel_and_preset_compiles_and_none_spills_but_by_design(entry, arch):
     for variant, launch in product((entry.default, *entry.presets), entry.kernel.launches):
-        built = build(entry, variant, able_workload(entry), arch, launch=launch.entry)
+        built = build(Job(entry, variant, able_workload(entry), arch, launch=launch.entry))
         assert built.arch == arch
         assert 1 <= built.registers <= 255
         assert (built.spill_bytes > 0) == ((variant.label, launch.entry, arch) in SPILLING)
@@ -180,7 +180,7 @@ def test_an_error_names_file_line_and_macros_and_nothing_else():
 def test_a_triton_kernel_is_compiled_for_no_architecture_before_its_instructions():
     entry = CATALOG.entries["nvfp4-gemm-scaled"]
     with pytest.raises(BuildError, match="nvfp4-gemm-scaled has instructions that GPUs have from sm_100 on"):
-        build(entry, entry.default, entry.op.default, "sm_90")
+        build(Job(entry, entry.default, entry.op.default, "sm_90"))
 
 
 @pytest.mark.parametrize("op", ["nvfp4-gemm", "nvfp4-dual-gemm", "nvfp4-grouped-gemm"])
@@ -191,19 +191,18 @@ def test_a_triton_kernel_is_compiled_for_no_architecture_before_its_instructions
 def test_products_in_nvfp4_are_tensor_cores_of_four_bits_or_of_fp16(op, kernel, arch, product):
     """UTCOMMA.4X is `tcgen05.mma` of the kind mxf4nvf4 with four scales for 64 numbers."""
     entry = CATALOG.entries[f"{op}-{kernel}"]
-    built = build(entry, entry.default, entry.op.default, arch, launch=entry.kernel.launches[0].entry)
+    built = build(Job(entry, entry.default, entry.op.default, arch, launch=entry.kernel.launches[0].entry))
     found = set(re.findall(r"\b\w*MMA(?:\.4X)?\b", disassemble(Path(built.cubin), built.symbol)))
     assert found == {product}
 
 
-@pytest.mark.parametrize("compile_it", [build, compile_ptx])
+@pytest.mark.parametrize("compile_it", [compile_cuda, compile_ptx])
 def test_instructions_of_one_architecture_alone_are_compiled_for_no_other(compile_it):
     entry = CATALOG.entries["prefill-v3"]
     assert entry.kernel.fits("sm_90")
     assert not entry.kernel.fits("sm_100")
-    what = entry.default if compile_it is build else entry.default.params
     with pytest.raises(BuildError, match="prefill-v3 has instructions that sm_90a alone knows"):
-        compile_it(entry, what, entry.op.default, "sm_100")
+        compile_it(entry, entry.default.params, entry.op.default, "sm_100")
 
 
 def test_an_entry_that_is_not_in_the_source():

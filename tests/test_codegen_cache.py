@@ -13,7 +13,7 @@ from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.codegen import cubin
-from gdnbench.codegen.build import build, build_key
+from gdnbench.codegen.build import Job, build, build_key
 from gdnbench.codegen.cache import cache_folder, cache_use, clean, evict, load_build, store_build, store_cubin
 from gdnbench.errors import MachineError
 from gdnbench.model.declaration import Params
@@ -34,31 +34,31 @@ def no_compiler(monkeypatch):
 
 
 def _build(arch="sm_90"):
-    return build(COPY, COPY.default, decode_at(), arch)
+    return build(Job(COPY, COPY.default, decode_at(), arch))
 
 
 def test_the_second_build_compiles_nothing(request):
     first = _build()
     request.getfixturevalue("no_compiler")
     assert _build() == first
-    assert build(COPY, COPY.default, decode_at(B=64), "sm_90") == first
+    assert build(Job(COPY, COPY.default, decode_at(B=64), "sm_90")) == first
     with pytest.raises(AssertionError, match="compiled"):
         _build("sm_100")
 
 
 def test_a_build_whose_code_was_not_read_is_read_without_a_compiler(request):
-    unread = build(COPY, COPY.default, decode_at(), "sm_90", disassembled=False)
+    unread = build(Job(COPY, COPY.default, decode_at(), "sm_90", disassembled=False))
     assert unread.load_bits == UNREAD
     assert not list(cache_folder().glob("*.sass"))
     request.getfixturevalue("no_compiler")
-    assert build(COPY, COPY.default, decode_at(), "sm_90", disassembled=False) == unread
+    assert build(Job(COPY, COPY.default, decode_at(), "sm_90", disassembled=False)) == unread
     read = _build()
     assert read == replace(unread, load_bits=128)
-    assert build(COPY, COPY.default, decode_at(), "sm_90", disassembled=False) == read
+    assert build(Job(COPY, COPY.default, decode_at(), "sm_90", disassembled=False)) == read
 
 
 def test_a_read_only_cache_keeps_no_build_from_being_read(monkeypatch):
-    unread = build(COPY, COPY.default, decode_at(), "sm_90", disassembled=False)
+    unread = build(Job(COPY, COPY.default, decode_at(), "sm_90", disassembled=False))
 
     def refuse(*_):
         raise MachineError("cannot write to the build cache")

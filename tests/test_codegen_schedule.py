@@ -8,7 +8,7 @@ from schedule_data import EXIT, STORE, does, load, sass, use
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import find_variant
-from gdnbench.codegen.build import build
+from gdnbench.codegen.build import Job, build
 from gdnbench.codegen.cubin import disassemble
 from gdnbench.codegen.schedule import IssuedInstruction, count_waits, read_schedule, summarize
 from gdnbench.errors import MachineError
@@ -255,5 +255,5 @@ def test_trips_are_loads_behind_what_was_waited_for(name):
 )
 def test_trips_of_kernels(label, dependent_loads):
     entry, variant = find_variant(load_catalog([default_roots()[0]]), "decode", label)
-    built = build(entry, entry.at(variant, decode_at()), decode_at(), "sm_90")
+    built = build(Job(entry, entry.at(variant, decode_at()), decode_at(), "sm_90"))
     assert summarize(read_schedule(disassemble(Path(built.cubin), built.symbol))).dependent_loads == dependent_loads

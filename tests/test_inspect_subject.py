@@ -72,8 +72,7 @@ def test_every_launch_of_a_kernel_is_inspected_under_its_own_name():
     _, launches = toys()
     assert [each.title for each in launches] == ["gemm-split/partial_sums", "gemm-split/add_sums"]
     assert [each.name for each in launches] == ["gemm-split"] * 2
-    assert [each.grid() for each in launches] == [(48, 2), (48,)]
-    assert [each.threads(None) for each in launches] == [64, 64]
+    assert [(each.request().grid, each.request().threads) for each in launches] == [((48, 2), 64), ((48,), 64)]
     (one,) = toys("gemm-cuda")[1]
     assert one.title == one.name == "gemm-cuda"
 

@@ -10,8 +10,7 @@ from ncu_data import V1, unpack_report
 from gdnbench import errors
 from gdnbench.errors import MachineError, ProfilerError, ReportFormatError
 from gdnbench.process.command import Completed
-from gdnbench.profile.ncu.command import failure_of, find_ncu
-from gdnbench.profile.ncu.report import load_reader, read_any, read_report
+from gdnbench.profile.ncu.report import failure_of, find_ncu, load_reader, read_any, read_report
 
 
 @pytest.fixture

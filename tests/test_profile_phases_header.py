@@ -12,7 +12,7 @@ from decode_workloads import decode_at
 from launches_data import TOYS
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.codegen.build import build
+from gdnbench.codegen.build import Job, build
 from gdnbench.codegen.cubin import disassemble
 from gdnbench.codegen.sass import read_instructions
 from gdnbench.errors import BuildError, UsageError
@@ -37,11 +37,11 @@ each_arch = pytest.mark.parametrize("arch", ARCHS)
 def _marked_builds(entry, arch, **options):
     workload = able_workload(entry)
     launches = marked_launches(entry, Case(entry.default, workload), arch)
-    return [build(entry, entry.default, workload, arch, launch=launch, **options) for launch in launches]
+    return [build(Job(entry, entry.default, workload, arch, launch=launch, **options)) for launch in launches]
 
 
 def _instructions(entry, arch, **options):
-    built = build(entry, entry.default, able_workload(entry), arch, **options)
+    built = build(Job(entry, entry.default, able_workload(entry), arch, **options))
     return _code_of(built)
 
 
@@ -128,9 +128,9 @@ def test_a_mark_of_a_phase_that_is_not_listed_does_not_compile(tmp_path):
     wrong = _copy(
         CATALOG.entries["decode-v4"], tmp_path, lambda text: text.replace("PHASE(store_state)", "PHASE(stor)")
     )
-    build(wrong, wrong.default, decode_at(), "sm_90")
+    build(Job(wrong, wrong.default, decode_at(), "sm_90"))
     with pytest.raises(BuildError, match="stor"):
-        build(wrong, wrong.default, decode_at(), "sm_90", stamped=True)
+        build(Job(wrong, wrong.default, decode_at(), "sm_90", stamped=True))
 
 
 def test_a_phase_in_a_loop_adds_up_and_values_may_be_of_any_type(same_folder):

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from gdnbench.catalog.new_kernel import Changes, rewrite
+from gdnbench.catalog.new import Changes, rewrite
 from gdnbench.errors import UsageError
 
 SOURCE = '''\

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gdnbench.catalog import new_kernel
+from gdnbench.catalog import new
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.new_kernel import choose_root, write_folder
+from gdnbench.catalog.new import choose_root, write_folder
 from gdnbench.errors import DeclarationError, UsageError
 
 FILES = {Path("variant.py"): b"x = 1\r\n", Path("deep/er/notes.bin"): b"\0\xff"}
@@ -57,7 +57,7 @@ def here(tmp_path, monkeypatch):
 @pytest.fixture
 def installed(monkeypatch):
     """The bundled kernels are part of a package that is installed."""
-    monkeypatch.setattr(new_kernel, "_PACKAGE", BUNDLED.parent)
+    monkeypatch.setattr(new, "_PACKAGE", BUNDLED.parent)
 
 
 @pytest.mark.usefixtures("installed")

@@ -7,9 +7,9 @@ import pytest
 from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.new_kernel import entry_of, make_kernel, op_named_by
+from gdnbench.catalog.new import entry_of, make_kernel, op_named_by
 from gdnbench.catalog.select import find_variant
-from gdnbench.codegen.build import build
+from gdnbench.codegen.build import Job, build
 from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.model.kernel import TorchKernel
 
@@ -95,7 +95,7 @@ def test_a_copy_of_a_gpu_kernel_compiles_elsewhere(tmp_path, monkeypatch, name):
     monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path / "builds"))
     make_kernel("decode-new1", name, tmp_path / "mine")
     copy = load(tmp_path / "mine")
-    built = build(copy, copy.default, decode_at(), "sm_90")
+    built = build(Job(copy, copy.default, decode_at(), "sm_90"))
     assert built.symbol == copy.kernel.entry
 
 

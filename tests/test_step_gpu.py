@@ -89,8 +89,8 @@ def test_a_chain_that_is_wrong_is_not_timed(tmp_path):
     with device.current():
         numerics = load_numerics(op, catalog.op_folders["decode"])
         layers = Layers.draw(op, numerics, workload, layers=2, seed=1, stand_in=None)
-        chain = Chain(entry, find_variant(catalog, "decode", "decode-v9")[1], layers, loop)
-        launches, owners = chain.launches()
+        chain = Chain(entry, find_variant(catalog, "decode", "decode-v9")[1], layers)
+        launches, owners = chain.launches(loop)
         assert owners == [0, 1]
         chain.reset()
         loop.launch_plain(listed(launches), device.stream.cuda_stream)

@@ -151,14 +151,10 @@ def _chains_for(costs: Mapping[int, float]) -> dict[int, float]:
     # A longer chain costs no less; other readings of the pilot are noise.
     rising = np.maximum.accumulate([0.0, *(costs[length] for length in lengths)])
     between = np.interp(TARGETS, rising, [0, *lengths])
-    return _distinct([round(float(length)) for length in between])
-
-
-def _distinct(lengths: Sequence[int]) -> dict[int, float]:
     chosen: dict[int, float] = {}
     last = 0
-    for target, length in zip(TARGETS, lengths, strict=True):
-        last = max(length, last + 1)
+    for target, length in zip(TARGETS, between, strict=True):
+        last = max(round(float(length)), last + 1)
         chosen[last] = target
     return chosen
 

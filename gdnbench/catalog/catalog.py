@@ -220,12 +220,12 @@ def _folders(folder: Path) -> list[Path | Broken]:
         paths = [path for path in folder.iterdir() if path.name[0] not in "._" and is_folder(path)]
     except OSError as error:
         return [Broken(folder.name, folder, f"{folder} cannot be read: {error.strerror}")]
-    paths.sort(key=lambda path: natural_key(path.name))
-    return [path if os.access(path, os.R_OK | os.X_OK) else _unreadable(path) for path in paths]
-
-
-def _unreadable(folder: Path) -> Broken:
-    return Broken(f"{folder.parent.name}/{folder.name}", folder, f"{folder} cannot be read: Permission denied")
+    return [
+        path
+        if os.access(path, os.R_OK | os.X_OK)
+        else Broken(f"{folder.name}/{path.name}", path, f"{path} cannot be read: Permission denied")
+        for path in sorted(paths, key=lambda path: natural_key(path.name))
+    ]
 
 
 def _claim_names(entry: CatalogEntry, taken: dict[str, CatalogEntry]) -> CatalogEntry | Broken:

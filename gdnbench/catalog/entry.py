@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -67,15 +67,10 @@ def _includes_in(source: Path, folders: Sequence[Path]) -> list[tuple[str, Path]
             paths = (folder / name for folder in ([source.parent] if quoted else []) + [*folders])
             included += [(name, path) for path in paths if is_file(path)][:1]
         else:
-            included += _all_headers(folders)
+            every = ((folder, path) for folder in folders for path in sorted(folder.rglob("*")))
+            headers = (each for each in every if each[1].suffix in {".cuh", ".h", ".hpp"} and each[1].is_file())
+            included += [(path.relative_to(folder).as_posix(), path) for folder, path in headers]
     return included
-
-
-def _all_headers(folders: Sequence[Path]) -> Iterator[tuple[str, Path]]:
-    for folder in folders:
-        for path in sorted(folder.rglob("*")):
-            if path.suffix in {".cuh", ".h", ".hpp"} and path.is_file():
-                yield path.relative_to(folder).as_posix(), path
 
 
 _SEPARATOR = ":"  # in a label, before each param that was set by hand

@@ -181,14 +181,9 @@ def _known_module(path: Path) -> ModuleType | None:
 
 
 def _run_file(path: Path) -> ModuleType:
-    module = _known_module(path)
-    if module is None:
-        state, module = _state_of(path), _run_anew(path)
-        _RUN[path] = state, module
-    return module
-
-
-def _run_anew(path: Path) -> ModuleType:
+    if (module := _known_module(path)) is not None:
+        return module
+    state = _state_of(path)
     try:
         declaration = Declaration.read(path)
     except OSError as error:
@@ -196,13 +191,14 @@ def _run_anew(path: Path) -> ModuleType:
     if problem := problem_of(declaration):
         raise DeclarationError(problem)
     try:
-        return run_declaration(path, declaration.content)
+        _RUN[path] = state, run_declaration(path, declaration.content)
     except GdnbenchError as error:
         raise DeclarationError(f"{place_of(error, path)}: {error.message} {error.hint}".strip()) from error
     except KeyboardInterrupt:  # it raises none: it was tried
         raise
     except BaseException as error:
         raise DeclarationError(f"{place_of(error, path)}: {type(error).__name__}: {error}") from error
+    return _RUN[path][1]
 
 
 def _declared(module: ModuleType, name: str, kind: type[T]) -> T:
@@ -232,10 +228,13 @@ def _read_suite(path: Path, op: Op) -> dict[Shape, float]:
         table = io.StringIO(read_regular(path).decode("utf-8"), newline="")
         for line, row in enumerate(csv.DictReader(table, strict=True), start=2):
             where = f"{path.name} line {line}"
-            shape = _shape(row, op, where)
+            shape, weight = _shape(row, op, where), (row.get(_WEIGHT) or "1").strip()
             if shape in weights:
                 raise DeclarationError(f"{where}: duplicate workload")
-            weights[shape] = _weight(row, where)
+            try:
+                weights[shape] = float(weight)
+            except ValueError as error:
+                raise DeclarationError(f"{where}: the weight {weight} is no number") from error
     except (OSError, ValueError, csv.Error) as error:
         raise DeclarationError(f"{path.name}: {error}") from error
     if not weights:
@@ -256,14 +255,6 @@ def _shape(row: dict[str, str], op: Op, where: str) -> Shape:
         return Shape("" if _NAME in known else (row.get(_NAME) or "").strip(), **sizes)
     except GdnbenchError as error:
         raise DeclarationError(f"{where}: {error.message}") from error
-
-
-def _weight(row: dict[str, str], where: str) -> float:
-    text = (row.get(_WEIGHT) or "1").strip()
-    try:
-        return float(text)
-    except ValueError as error:
-        raise DeclarationError(f"{where}: the weight {text} is no number") from error
 
 
 def read_dispatch(path: Path, op: Op, kernels: Mapping[str, Kernel]) -> Dispatch:
@@ -289,19 +280,15 @@ def read_dispatch(path: Path, op: Op, kernels: Mapping[str, Kernel]) -> Dispatch
 def _rows(rows: Any, series: str, where: str, op: Op, kernels: Mapping[str, Kernel]) -> dict[Workload, Pick]:
     table = dict(_table(rows, where))
     source = table.pop(_SOURCE, "")
-    return {
-        _row_workload(f"{name}-{series}", f"{where} {name}", op): _pick(
-            {_SOURCE: source, **_table(row, f"{where} {name}")}, f"{where} {name}", kernels
-        )
-        for name, row in table.items()
-    }
-
-
-def _row_workload(slug: str, where: str, op: Op) -> Workload:
-    try:
-        return op.checked(op.workloads.read(slug))
-    except GdnbenchError as error:
-        raise DeclarationError(f"{where}: {error.message}; a row is named as {op.default.slug}") from error
+    picks = {}
+    for name, row in table.items():
+        at = f"{where} {name}"
+        try:
+            workload = op.checked(op.workloads.read(f"{name}-{series}"))
+        except GdnbenchError as error:
+            raise DeclarationError(f"{at}: {error.message}; a row is named as {op.default.slug}") from error
+        picks[workload] = _pick({_SOURCE: source, **_table(row, at)}, at, kernels)
+    return picks
 
 
 def _pick(row: dict[str, Any], where: str, kernels: Mapping[str, Kernel]) -> Pick:

@@ -66,17 +66,13 @@ def find_variant(catalog: Catalog, op: str, label: str) -> tuple[CatalogEntry, V
 
 def _settings(texts: Sequence[str]) -> dict[str, str]:
     values: dict[str, str] = {}
-    for name, value in map(_setting, texts):
+    for text in texts:
+        name, _, value = text.partition("=")
+        if not (name and value):
+            raise ParamError(f"`{text}` sets no param", "write NAME=VALUE, as in decode-v4:WARPS=4")
         if values.setdefault(name, value) != value:
             raise ParamError(f"{name}={values[name]} and {name}={value} are given at once", f"give {name} once")
     return values
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals and value):
-        raise ParamError(f"`{text}` sets no param", "write NAME=VALUE, as in decode-v4:WARPS=4")
-    return name, value
 
 
 def unknown_kernel(catalog: Catalog, name: str, known: Sequence[str]) -> GdnbenchError:

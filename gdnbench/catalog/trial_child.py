@@ -19,11 +19,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from types import ModuleType
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from gdnbench.catalog.declaration import place_of, run_declaration
 from gdnbench.catalog.load import with_stored_suites
@@ -42,8 +41,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0005, 0.01
 _MOST_TEXT = 1 << 15  # bytes, which a pipe holds unread
 
 
-@dataclass(frozen=True)
-class TrialRequest:
+class TrialRequest(NamedTuple):
     """A declaration to try; `op` is the content of a kernel's `op.py`, empty for none that may be run."""
 
     path: Path

@@ -1,60 +1,37 @@
-"""Builds many variants at once in builder processes, for a parent that must not load a compiler."""
+"""Builds many variants at once in builder processes, for a parent that must not load a compiler.
+
+A builder is a worker, `python -m gdnbench.codegen.ahead FD`: it reads jobs on stdin until it ends, and sends each one's
+progress and, last, its result. A kernel that fails to build is a result like any other.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from gdnbench import errors
-from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen.build import build_key
+from gdnbench.catalog.entry import Broken
+from gdnbench.catalog.load import load_kernel, load_op
+from gdnbench.codegen.build import Job, build
 from gdnbench.codegen.cache import evict, has_build, load_build
+from gdnbench.codegen.triton import load_function
 from gdnbench.errors import BuildError, GdnbenchError, MachineError
 from gdnbench.model.case import Variant
 from gdnbench.model.gpu import UNREAD, Build
-from gdnbench.model.kernel import CudaKernel, TritonKernel
-from gdnbench.model.workload import Workload
-from gdnbench.process.channel import ForgedMessageError
-from gdnbench.process.worker import Worker, wait_for_any
+from gdnbench.model.kernel import TritonKernel, launch_of
+from gdnbench.process.channel import Channel, ForgedMessageError
+from gdnbench.process.worker import Worker, die_with_parent, take_requests, wait_for_any
 
 Result = Build | GdnbenchError
-
-
-@dataclass(frozen=True)
-class Job:
-    """A variant to build for an architecture; raises TypeError if its kernel is not compiled, as a `TorchKernel`."""
-
-    entry: CatalogEntry = field(hash=False)  # holds dicts; the variant tells kernels apart
-    variant: Variant
-    workload: Workload  # its run-time axes matter only to the kernel's `warps` or `stages`
-    arch: str
-    launch: str = ""  # the entry of the launch; empty for the kernel's first
-    stamped: bool = False  # for a CUDA kernel, whether its marks read the clock, as `gdnbench proton` needs
-    disassembled: bool = True  # whether the widest load is read from its code; not needed to see whether it compiles
-
-    def __post_init__(self) -> None:
-        kernel = self.entry.kernel
-        if not isinstance(kernel, CudaKernel | TritonKernel):
-            raise TypeError(f"{kernel.name} is a {type(kernel).__name__}, which has no cubin")
-
-    @property
-    def key(self) -> str:
-        """The cache's key, shared by jobs of one build; raises BuildError if the kernel's `warps` or `stages` fails."""
-        return build_key(
-            self.entry, self.variant.params, self.workload, self.arch, launch=self.launch, stamped=self.stamped
-        )
-
-    def __str__(self) -> str:
-        marks = " with its phases stamped" if self.stamped else ""
-        of = f", {self.launch}" if self.launch else ""
-        return f"{self.variant.label}{of} at {self.workload.series or self.workload} for {self.arch}{marks}"
 
 
 class BuildStage(StrEnum):
@@ -73,13 +50,6 @@ class StageBegan:
 
 
 @dataclass(frozen=True)
-class Built:
-    """The message that a job is done."""
-
-    build: Build
-
-
-@dataclass(frozen=True)
 class NotBuilt:
     """The message that a job failed; `error` names a class in `gdnbench.errors`."""
 
@@ -88,8 +58,8 @@ class NotBuilt:
     hint: str
 
 
-Reply = StageBegan | Built | NotBuilt
-REPLIES: tuple[type[Reply], ...] = (StageBegan, Built, NotBuilt)
+Reply = StageBegan | Build | NotBuilt
+REPLIES: tuple[type[Reply], ...] = (StageBegan, Build, NotBuilt)
 
 
 _START_LIMIT_S = 180.0  # compilers from a cold network disk
@@ -212,7 +182,7 @@ class Builder:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - the process writes to it as long as it lives
         compiles = {"TRITON_INTERPRET": "0"}  # in the interpreter nothing does
         self.worker: Worker[Reply] = Worker(
-            "gdnbench.codegen.builder", [], REPLIES, self._log, compiles, takes_requests=True
+            "gdnbench.codegen.ahead", [], REPLIES, self._log, compiles, takes_requests=True
         )
         self.alive = True
 
@@ -240,8 +210,8 @@ class Builder:
             if isinstance(reply, StageBegan):
                 self._begin(reply.stage)
                 return None
-            if isinstance(reply, Built):
-                return reply.build
+            if isinstance(reply, Build):
+                return reply
             if reply:
                 kind = getattr(errors, reply.error, BuildError)
                 return (kind if issubclass(kind, GdnbenchError) else BuildError)(reply.message, reply.hint)
@@ -270,3 +240,46 @@ class Builder:
         how = self.worker.describe_end()
         tail = self.worker.log_tail(_TAIL_LINES, since=self._log_start)
         return BuildError("\n".join([f"{self._job}: the compiling process ended with {how}", *tail]))
+
+
+def main(descriptor: int) -> None:
+    """Builds the jobs that stdin brings, in a builder."""
+    die_with_parent()
+    channel = Channel[Reply](descriptor)
+    for line in take_requests():
+        channel.send(_attempt(line, channel))
+
+
+def _decoded(line: str) -> Job:
+    """Decodes a job and loads its kernel again from its folder, where it may have changed meanwhile."""
+    request = json.loads(line)
+    op = load_op(Path(request["op_folder"]))
+    entry = op if isinstance(op, Broken) else load_kernel(Path(request["folder"]), op)
+    if isinstance(entry, Broken):
+        raise BuildError(f"{entry.folder}: {entry.reason}")
+    params = entry.kernel.resolve(request["params"])
+    variant = Variant(entry.kernel.name, request["label"], params=params)
+    workload = entry.op.workload(request["shape"])
+    how = (request["launch"], request["stamped"], request["disassembled"])
+    return Job(entry, variant, workload, request["arch"], *how)
+
+
+def _attempt(line: str, channel: Channel[Reply]) -> Reply:
+    try:
+        job = _decoded(line)
+        kernel = job.entry.kernel
+        if isinstance(kernel, TritonKernel):
+            import triton  # noqa: F401 - the source imports it, and is not to blame for how long that takes
+
+            channel.send(StageBegan(BuildStage.IMPORTING))
+            load_function(job.entry.source, launch_of(kernel, job.launch).entry)
+        channel.send(StageBegan(BuildStage.COMPILING))
+        return build(job)
+    except GdnbenchError as error:
+        return NotBuilt(type(error).__name__, error.message, error.hint)
+    except Exception as error:
+        return NotBuilt("BuildError", f"{json.loads(line)['label']}: {type(error).__name__}: {error}", "")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -12,7 +12,7 @@ import io
 import json
 import re
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gdnbench.catalog.entry import CatalogEntry
@@ -42,54 +42,67 @@ def serialized_because(log: str, symbol: str) -> str:
 _SCHEMA = 6  # raise it when what is stored, or how it is read from a cubin, changes
 
 
-def build(
-    entry: CatalogEntry,
-    variant: Variant,
-    workload: Workload,
-    arch: str,
-    *,
-    launch: str = "",
-    stamped: bool = False,
-    disassembled: bool = True,
-) -> Build:
-    """Returns the build of a variant, from the cache or a compiler; needs no GPU.
+@dataclass(frozen=True)
+class Job:
+    """A variant to build for an architecture; raises TypeError if its kernel is not compiled, as a `TorchKernel`."""
+
+    entry: CatalogEntry = field(hash=False)  # holds dicts; the variant tells kernels apart
+    variant: Variant
+    workload: Workload  # its run-time axes matter only to the kernel's `warps` or `stages`
+    arch: str
+    launch: str = ""  # the entry of the launch; empty for the kernel's first
+    stamped: bool = False  # for a CUDA kernel, whether its marks read the clock, as `gdnbench proton` needs
+    disassembled: bool = True  # whether the widest load is read from its code; not needed to see whether it compiles
+
+    def __post_init__(self) -> None:
+        kernel = self.entry.kernel
+        if not isinstance(kernel, CudaKernel | TritonKernel):
+            raise TypeError(f"{kernel.name} is a {type(kernel).__name__}, which has no cubin")
+
+    @property
+    def key(self) -> str:
+        """The cache's key, shared by jobs of one build; raises BuildError if the kernel's `warps` or `stages` fails."""
+        return build_key(
+            self.entry, self.variant.params, self.workload, self.arch, launch=self.launch, stamped=self.stamped
+        )
+
+    def __str__(self) -> str:
+        marks = " with its phases stamped" if self.stamped else ""
+        of = f", {self.launch}" if self.launch else ""
+        return f"{self.variant.label}{of} at {self.workload.series or self.workload} for {self.arch}{marks}"
+
+
+def build(job: Job) -> Build:
+    """Returns the build of a job, from the cache or a compiler; needs no GPU.
 
     `shared_bytes` counts, beside static shared memory, what Triton asks of the launch: the compiler fixed both. A CUDA
     kernel's dynamic shared memory is the choice of its declaration, and not counted.
-
-    Args:
-        workload: its run-time axes matter only to the kernel's `warps` or `stages`.
-        launch: the entry of the launch; by default the kernel's first.
-        stamped: for a CUDA kernel, whether its marks read the clock.
-        disassembled: whether the widest load is read from its code, which takes longer than compiling a small kernel.
 
     Raises:
         BuildError: if the kernel's source fails to load or the compiler rejects it.
         UsageError: if there is no such target.
         MachineError: if a compiler or `cuobjdump` is absent, or the cache cannot be written.
     """
-    capability(arch)  # rejects a wrong target with a clearer message than a compiler's
-    key = build_key(entry, variant.params, workload, arch, launch=launch, stamped=stamped)
-    built = cached = cache.load_build(key)
+    capability(job.arch)  # rejects a wrong target with a clearer message than a compiler's
+    built = cached = cache.load_build(job.key)
     if built is None:
-        built = _describe(_compile(entry, variant.params, workload, arch, launch, stamped), entry.kernel.name, arch)
-    if disassembled and built.load_bits == UNREAD:
+        built = _describe(_compile(job), job.entry.kernel.name, job.arch)
+    if job.disassembled and built.load_bits == UNREAD:
         built = replace(built, load_bits=widest_load_bits(disassemble(Path(built.cubin), built.symbol)))
     if cached is None:
-        cache.store_build(key, built)
+        cache.store_build(job.key, built)
     elif built != cached:
         with suppress(MachineError):  # a read-only cache costs time, and nothing else
-            cache.store_build(key, built)
+            cache.store_build(job.key, built)
     return built
 
 
-def _compile(
-    entry: CatalogEntry, params: Params, workload: Workload, arch: str, launch: str, stamped: bool
-) -> CompiledCode:
-    if not isinstance(entry.kernel, TritonKernel):
-        return compile_cuda(entry, params, workload, arch, launch=launch, stamped=stamped)
+def _compile(job: Job) -> CompiledCode:
+    what = job.entry, job.variant.params, job.workload, job.arch
+    if not isinstance(job.entry.kernel, TritonKernel):
+        return compile_cuda(*what, launch=job.launch, stamped=job.stamped)
     log = io.StringIO()
-    compiled = compile_triton(entry, params, workload, arch, launch=launch, log=log)
+    compiled = compile_triton(*what, launch=job.launch, log=log)
     return CompiledCode(compiled.asm["cubin"], compiled.metadata.name, compiled.metadata.shared, log.getvalue())
 
 

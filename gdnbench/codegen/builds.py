@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.codegen.ahead import Job, build_all
+from gdnbench.codegen.ahead import build_all
 from gdnbench.codegen.arch import DEFAULT_ARCHS, request_of
+from gdnbench.codegen.build import Job
 from gdnbench.errors import GdnbenchError
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.gpu import Build, Gpu, format_serialized

@@ -169,19 +169,12 @@ def _explained(entry: CatalogEntry, target: str, log: str, defined: Mapping[str,
         absent = re.search(r'name expression was: "\s*([^"]+?)\s*"', log)
         named = absent[1] if absent else "of its declaration"
         return BuildError(f"{entry.source} defines no kernel {named}", "see `entry` in variant.py")
-    return _refused(log, defined)
-
-
-def _refused(log: str, defined: Mapping[str, str]) -> BuildError:
-    """Returns the compiler's errors, the package that has an absent header of libcu++ or CUB, and the macros."""
-    absent = _ABSENT.search(log)
-    remedy = "\nthat header comes with: pip install nvidia-cuda-cccl" if absent and _OF_CCCL.match(absent[1]) else ""
+    remedy = "\nthat header comes with: pip install nvidia-cuda-cccl" if _ABSENT_OF_CCCL.search(log) else ""
     macros_here = ", ".join(f"{name}={value}" for name, value in defined.items()) or "none"
     return BuildError(f"{clean_log(log)}{remedy}\nmacros here: {macros_here}")
 
 
-_ABSENT = re.compile(r'cannot open source file "([^"]+)"')
-_OF_CCCL = re.compile(r"(nv/target|cuda/|cub/|thrust/)")
+_ABSENT_OF_CCCL = re.compile(r'cannot open source file "(nv/target|cuda/|cub/|thrust/)[^"]*"')
 
 
 def clean_log(text: str) -> str:

@@ -148,7 +148,10 @@ def explain(source: Path, error: BaseException) -> str:
         innermost, link = link if isinstance(link, CompilationError) else innermost, link.__cause__
     if innermost is not None:
         return _at_line(source, innermost)
-    return f"{source}: error: {_ptxas_log(str(error)) or type(error).__name__}"
+    text = str(error)
+    log = text.partition("`ptxas` stderr:\n")[2].partition("\n\nRepro command:")[0] or text
+    said = re.sub(r"^ptxas \S+\.ptx, ", "ptxas: PTX ", log, flags=re.MULTILINE).strip()
+    return f"{source}: error: {said or type(error).__name__}"
 
 
 def _at_line(source: Path, error: BaseException) -> str:
@@ -162,11 +165,6 @@ def _at_line(source: Path, error: BaseException) -> str:
     column = getattr(node, "col_offset", 0)
     excerpt = f"{function.splitlines()[line - 1]}\n{' ' * column}^"
     return f"{source}:{before.count(chr(10)) + line}: error: {reason}\n{excerpt}"
-
-
-def _ptxas_log(text: str) -> str:
-    log = text.partition("`ptxas` stderr:\n")[2].partition("\n\nRepro command:")[0] or text
-    return re.sub(r"^ptxas \S+\.ptx, ", "ptxas: PTX ", log, flags=re.MULTILINE).strip()
 
 
 def load_function(source: Path, name: str) -> Any:

@@ -244,9 +244,13 @@ def stall_lines(cycles: CycleBreakdown, reasons: Sequence[str]) -> tuple[Evidenc
     return tuple(evidence_line(f"stall_{name}", share, "%", STALL_MEANINGS[name]) for name, share in shares.items())
 
 
-def share_of_peak(measured: RunTimes) -> str:
-    """Describes the copy floor's bandwidth as a share of the maker's peak."""
-    return f"{measured.copy}: {measured.copy_peak_share or math.nan:.0%} of the DRAM's peak"
+def floor_lines(evidence: Evidence, measured: RunTimes) -> tuple[EvidenceLine, ...]:
+    """Returns lines on the kernel's time and the copy floor's, with its bandwidth as a share of the maker's peak."""
+    share = f"{measured.copy}: {measured.copy_peak_share or math.nan:.0%} of the DRAM's peak"
+    return (
+        EvidenceLine("time_us", "time", measured.time_us, "µs", evidence.label),
+        EvidenceLine("time_us", "time of the floor", measured.copy_us or math.nan, "µs", share),
+    )
 
 
 def basis_of(evidence: Evidence) -> Basis:

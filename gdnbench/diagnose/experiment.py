@@ -36,11 +36,11 @@ def declared_grid(entry: CatalogEntry, variant: Variant, workload: Workload, lau
     """Returns the grid of a variant or one of its launches, or None if its declaration has none or fails."""
     if not isinstance(entry.kernel, CudaKernel | TritonKernel):
         return None
-    subject = Subject(variant.label, entry, variant, workload, launch)
     try:
-        return KernelGrid(variant.label, entry.kernel.language, prod(subject.grid()), subject.threads(0))
+        request = Subject(variant.label, entry, variant, workload, launch).request()
     except BuildError:
         return None
+    return KernelGrid(variant.label, entry.kernel.language, prod(request.grid), request.threads)
 
 
 def own_grid(evidence: Evidence) -> KernelGrid | None:
@@ -64,10 +64,9 @@ def peers(evidence: Evidence) -> Iterator[tuple[CatalogEntry, Variant]]:
 def peer_grids(evidence: Evidence) -> Iterator[KernelGrid]:
     """Yields the grids of peers with comparable launches: one each, or several of the same entries."""
     for entry, variant in peers(evidence):
-        if makes_the_same_launches(evidence, entry):
-            found = declared_grid(entry, variant, evidence.workload, evidence.entry_name)
-            if found:
-                yield found
+        found = declared_grid(entry, variant, evidence.workload, evidence.entry_name)
+        if found and makes_the_same_launches(evidence, entry):
+            yield found
 
 
 def makes_the_same_launches(evidence: Evidence, other: CatalogEntry) -> bool:
@@ -83,8 +82,7 @@ def grids_by_param(evidence: Evidence) -> Iterator[tuple[str, KernelGrid]]:
         for value in param.choices:
             if value != variant.params[name]:
                 other = entry.with_params(variant, {name: value})
-                found = declared_grid(entry, other, evidence.workload, evidence.entry_name)
-                if found:
+                if found := declared_grid(entry, other, evidence.workload, evidence.entry_name):
                     yield name, found
 
 
@@ -94,9 +92,7 @@ GridPredicate = Callable[[KernelGrid, KernelGrid], bool]
 
 def profile(evidence: Evidence) -> Experiment:
     """Suggests to collect the missing counters."""
-    return Experiment(
-        ("gdnbench", "ncu", evidence.label, *_workload_options(evidence)), "counters tell what warps wait for"
-    )
+    return _at_workload(evidence, "counters tell what warps wait for", "ncu", evidence.label)
 
 
 def measure(evidence: Evidence) -> Experiment:
@@ -105,25 +101,23 @@ def measure(evidence: Evidence) -> Experiment:
     labels = dict.fromkeys(filter(None, (evidence.label, floor)))
     flops_bind = not floor or (measured and measured.flops_us is not None)
     bound = "what FLOPs take at the GPU's peak" if flops_bind else "the copying floor"
-    why = f"{bound} is the bound: how far is it?"
-    return Experiment(("gdnbench", "run", "--kernel", ",".join(labels), *_workload_options(evidence)), why)
+    return _at_workload(evidence, f"{bound} is the bound: how far is it?", "run", "--kernel", ",".join(labels))
 
 
 def more_warps(evidence: Evidence) -> Experiment:
     """Suggests more warps at the same grid, by a param or another kernel; else more warps by any grid, else by hand."""
     grid = own_grid(evidence)
-    same_grid = _by_param(evidence, lambda own, other: other.blocks == own.blocks and other.threads > own.threads)
-    if same_grid:
+
+    def has_more(own: KernelGrid, other: KernelGrid) -> bool:
+        return other.blocks == own.blocks and other.threads > own.threads
+
+    if same_grid := _by_param(evidence, has_more):
         return sweep(evidence, same_grid, "more warps at the same grid")
-    peer = _peer(evidence, lambda own, other: other.blocks == own.blocks and other.threads > own.threads)
-    if peer and grid:
+    if grid and (peer := _peer(evidence, has_more)):
         warps, own = peer.threads // 32, grid.threads // 32
         why = f"{peer.label} has the same {peer.blocks} blocks, each of {warps} warps instead of {own}"
-        return Experiment(
-            ("gdnbench", "run", "--kernel", f"{evidence.label},{peer.label}", *_workload_options(evidence)), why
-        )
-    in_all = _by_param(evidence, lambda own, other: other.total > own.total)
-    if in_all:
+        return _at_workload(evidence, why, "run", "--kernel", f"{evidence.label},{peer.label}")
+    if in_all := _by_param(evidence, lambda own, other: other.total > own.total):
         return sweep(evidence, in_all, "fewer rows a warp make more warps in all")
     return by_hand(evidence, "warps", "split a warp's rows among several warps of the block")
 
@@ -136,18 +130,13 @@ def another_grid(evidence: Evidence, why: str, change: str) -> Experiment:
 
 def shorter_path(evidence: Evidence) -> Experiment:
     """Suggests to compare with a faster kernel of the same grid; else to list late loads, sweep params, or by hand."""
-    faster = faster_peer(evidence, same_grid=True)
     listing = ("--schedule",) if evidence.dependent_loads > 1 else ()
-    if faster:
-        command = ("gdnbench", "inspect", evidence.label, "--diff", faster, *listing)
-        return Experiment(
-            (*command, *_workload_options(evidence)), f"{_times(evidence, faster)} on the same grid: what differs?"
-        )
+    if faster := faster_peer(evidence, same_grid=True):
+        why = f"{_times(evidence, faster)} on the same grid: what differs?"
+        return _at_workload(evidence, why, "inspect", evidence.label, "--diff", faster, *listing)
     if listing:
-        command = ("gdnbench", "inspect", evidence.label, *listing)
-        return Experiment(
-            (*command, *_workload_options(evidence)), "which loads come late, and what is waited for before them?"
-        )
+        why = "which loads come late, and what is waited for before them?"
+        return _at_workload(evidence, why, "inspect", evidence.label, *listing)
     if evidence.entry.kernel.params:
         return sweep(evidence, (), "which params make the shortest path?")
     return by_hand(evidence, "early", "start every load before the first use, and overlap what does not depend")
@@ -163,20 +152,18 @@ def less_traffic(evidence: Evidence) -> Experiment:
 
 def fewer_instructions(evidence: Evidence) -> Experiment:
     """Suggests to compare with a faster kernel of any grid; else to sweep the kernel's params, or inspect its code."""
-    faster = faster_peer(evidence, same_grid=False)
-    if faster:
+    if faster := faster_peer(evidence, same_grid=False):
         comparable = any(
             variant.label == faster and makes_the_same_launches(evidence, entry) for entry, variant in peers(evidence)
         )
-        both = ("--diff", faster) if comparable else (faster,)
-        command = ("gdnbench", "ncu", evidence.label, *both, *_workload_options(evidence))
-        return Experiment(command, f"{_times(evidence, faster)}: which counters {'move' if comparable else 'differ'}?")
+        both, change = (("--diff", faster), "move") if comparable else ((faster,), "differ")
+        why = f"{_times(evidence, faster)}: which counters {change}?"
+        return _at_workload(evidence, why, "ncu", evidence.label, *both)
     if evidence.entry.kernel.params:
         return sweep(evidence, (), "which params do the least beside the work?")
     if isinstance(evidence.entry.kernel, TorchKernel):
         return measure(evidence)
-    command = ("gdnbench", "inspect", evidence.label, *_workload_options(evidence))
-    return Experiment(command, "which instructions are not the op's own?")
+    return _at_workload(evidence, "which instructions are not the op's own?", "inspect", evidence.label)
 
 
 def more_work_a_launch(evidence: Evidence) -> Experiment:
@@ -185,8 +172,8 @@ def more_work_a_launch(evidence: Evidence) -> Experiment:
     if x not in evidence.workload.axes:
         return measure(evidence)
     sizes = ",".join(str(evidence.workload.x * times) for times in (1, 2, 4, 8))
-    command = ("gdnbench", "run", "--kernel", evidence.label, *_workload_options(evidence, sizes))
-    return Experiment(command, f"how large an {x} does the launch carry at no cost?")
+    why = f"how large an {x} does the launch carry at no cost?"
+    return _at_workload(evidence, why, "run", "--kernel", evidence.label, sizes=sizes)
 
 
 def other_params(evidence: Evidence, why: str, suffix: str, change: str) -> Experiment:
@@ -197,7 +184,7 @@ def other_params(evidence: Evidence, why: str, suffix: str, change: str) -> Expe
 def sweep(evidence: Evidence, names: Sequence[str], why: str) -> Experiment:
     """Suggests every value of the named params, or of all params if none is named."""
     params = [word for name in names for word in ("--param", name)]
-    return Experiment(("gdnbench", "sweep", "--kernel", evidence.label, *params, *_workload_options(evidence)), why)
+    return _at_workload(evidence, why, "sweep", "--kernel", evidence.label, *params)
 
 
 def by_hand(evidence: Evidence, suffix: str, change: str) -> Experiment:
@@ -259,10 +246,11 @@ def _times(evidence: Evidence, label: str) -> str:
     return f"{label} takes {measured.times_us[label]:.3g} of this one's {measured.time_us:.3g} µs"
 
 
-def _workload_options(evidence: Evidence, sizes: str = "") -> tuple[str, ...]:
+def _at_workload(evidence: Evidence, why: str, *words: str, sizes: str = "") -> Experiment:
+    """Suggests a command at the workload, of its x axis the `sizes` if given."""
     options = evidence.workload.options
     if sizes:
         x = evidence.workload.spec.x
         rest = [option for option in options if option != "--shape" and not option.startswith(f"{x}=")]
         options = ["--shape", f"{x}={sizes}", *(word for option in rest for word in ("--shape", option))]
-    return tuple(options)
+    return Experiment(("gdnbench", *words, *options), why)

@@ -19,8 +19,8 @@ from gdnbench.diagnose.evidence import (
     dependent_loads_line,
     dram_time_at_peak,
     evidence_line,
+    floor_lines,
     missing_room,
-    share_of_peak,
     stall_lines,
 )
 from gdnbench.profile.ncu.quantities import STALL_MEANINGS
@@ -73,11 +73,7 @@ def _latency_by_times(evidence: Evidence) -> Cause | None:
         return None
     if not measured.gain or not 100 * (measured.copy_peak_share or math.nan) < LATENCY_PCT:
         return None
-    facts = (
-        EvidenceLine("time_us", "time", measured.time_us, "µs", evidence.label),
-        EvidenceLine("time_us", "time of the floor", measured.copy_us, "µs", share_of_peak(measured)),
-        *dependent_loads_line(evidence),
-    )
+    facts = (*floor_lines(evidence, measured), *dependent_loads_line(evidence))
     meaning = (
         "At this workload not even a copy of as many bytes is held up by bandwidth, so what the kernel takes beyond it "
         f"is waiting for results. {_MANY_TRIPS if evidence.dependent_loads > 1 else 'Counters tell for which.'}"

@@ -107,7 +107,7 @@ def compiled_launch(compiled: CompiledKernel) -> LaunchGeometry | None:
         return None
     return LaunchGeometry(
         blocks=compiled.blocks,
-        threads=compiled.threads,
+        threads=compiled.request.threads,
         sms=compiled.gpu_size.sms,
         blocks_per_sm=compiled.occupancy.blocks,
         limited_by=compiled.occupancy.limited_by.replace(", ", " and "),

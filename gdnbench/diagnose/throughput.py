@@ -14,7 +14,7 @@ from gdnbench.diagnose.evidence import (
     bound_by_gain,
     counter_line,
     evidence_line,
-    share_of_peak,
+    floor_lines,
     stall_lines,
 )
 from gdnbench.machine.gpus import spec_of
@@ -62,10 +62,7 @@ def _bandwidth_by_times(evidence: Evidence) -> Cause | None:
         return None
     if not 100 * (measured.copy_peak_share or math.nan) >= LATENCY_PCT:
         return None
-    facts = (
-        EvidenceLine("time_us", "time", measured.time_us, "µs", evidence.label),
-        EvidenceLine("time_us", "time of the floor", measured.copy_us, "µs", share_of_peak(measured)),
-    )
+    facts = floor_lines(evidence, measured)
     meaning = (
         f"At this workload DRAM holds up even a copy of as many bytes, which takes {1 - measured.gain:.0%} of the "
         f"kernel's time. What is left to gain without moving fewer bytes is {measured.gain:.0%}."

@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.channel import Channel
@@ -118,8 +117,7 @@ def _load_libcuda() -> LoadResult:
 def _load_torch(uuid: str) -> LoadResult:
     import torch
 
-    seen = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
-    gpus = tuple(_describe_gpu(torch.cuda.get_device_properties(index)) for index in seen)
+    gpus = _seen_gpus() if torch.cuda.is_available() else ()
     result = LoadResult(version=torch.__version__, cuda=torch.version.cuda, gpus=gpus)
     try:
         if uuid:
@@ -129,9 +127,12 @@ def _load_torch(uuid: str) -> LoadResult:
     return result
 
 
-def _describe_gpu(properties: Any) -> TorchGpu:
-    return TorchGpu(
-        name=properties.name, uuid=f"GPU-{str(properties.uuid).removeprefix('GPU-')}", l2_bytes=properties.L2_cache_size
+def _seen_gpus() -> tuple[TorchGpu, ...]:
+    import torch
+
+    every = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+    return tuple(
+        TorchGpu(each.name, f"GPU-{str(each.uuid).removeprefix('GPU-')}", each.L2_cache_size) for each in every
     )
 
 
@@ -140,7 +141,7 @@ def use_gpu(uuid: str) -> None:
     import torch
 
     torch.cuda.init()  # type: ignore[no-untyped-call]  # says why, where is_available() says no
-    seen = [_describe_gpu(torch.cuda.get_device_properties(index)).uuid for index in range(torch.cuda.device_count())]
+    seen = [gpu.uuid for gpu in _seen_gpus()]
     if uuid not in seen and len(seen) != 1:  # a slice of a GPU (MIG) is the only one seen, under its own UUID
         raise RuntimeError("torch sees other GPUs, but not this one")
     index = seen.index(uuid) if uuid in seen else 0

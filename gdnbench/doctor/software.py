@@ -6,7 +6,6 @@ import os
 import platform
 import re
 import shutil
-import sys
 import sysconfig
 from dataclasses import dataclass
 from enum import StrEnum
@@ -50,20 +49,12 @@ def version_numbers(version: str) -> tuple[int, int]:
     return (int(found.group(1)), int(found.group(2) or 0)) if found else (0, 0)
 
 
-_OLDEST = (3, 11)
+def check_python() -> MachineCheck:
+    """Names this Python; gdnbench is not imported by one that is too old."""
+    return MachineCheck("Python", Level.OK, platform.python_version(), needed_to_measure=True)
+
+
 _CUDA_BUILD = "pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu130"
-
-
-def check_python(
-    version: tuple[int, int] = sys.version_info[:2], full: str = platform.python_version()
-) -> MachineCheck:
-    """Checks whether this Python is new enough."""
-    if version >= _OLDEST:
-        return MachineCheck("Python", Level.OK, full, needed_to_measure=True)
-    oldest = ".".join(map(str, _OLDEST))
-    return MachineCheck(
-        "Python", Level.FAIL, f"{full} is older than {oldest}", f"install Python {oldest} or newer", True
-    )
 
 
 def check_torch(torch: LoadResult, gpu: Gpu | None, driver_cuda: str | None) -> MachineCheck:
@@ -105,12 +96,9 @@ def check_triton(triton: LoadResult) -> MachineCheck:
 
 def check_nvrtc(nvrtc: LoadResult, core_version: str | None, nvrtc_version: str | None) -> MachineCheck:
     """Checks whether NVRTC, through cuda-core, builds a kernel; the CUDA kernels need it."""
-    if core_version is None or nvrtc_version is None:
-        missing = [
-            package
-            for package, version in (("cuda-core", core_version), ("nvidia-cuda-nvrtc", nvrtc_version))
-            if version is None
-        ]
+    packages = {"cuda-core": core_version, "nvidia-cuda-nvrtc": nvrtc_version}
+    missing = [package for package, version in packages.items() if version is None]
+    if missing:
         return MachineCheck("NVRTC", Level.WARN, "not installed: no CUDA kernels", f"pip install {' '.join(missing)}")
     versions = f"{nvrtc_version} with cuda-core {core_version}"
     if nvrtc.problem:
@@ -160,15 +148,13 @@ def has_python_headers() -> bool:
 
 def check_compilers(c: str | None, cpp: str | None, has_headers: bool, has_gpu: bool) -> MachineCheck:
     """Checks whether torch.compile on the CPU and, for a GPU, Triton's launcher can be built."""
-    lacking = [
-        finding
-        for finding, is_lacking in (
-            ("no C compiler: Triton kernels cannot be launched", has_gpu and c is None),
-            ("no Python.h: Triton kernels cannot be launched", has_gpu and not has_headers),
-            ("no C++ compiler: torch.compile kernels cannot run on the CPU", cpp is None),
-        )
-        if is_lacking
-    ]
+    lacking = []
+    if has_gpu and c is None:
+        lacking.append("no C compiler: Triton kernels cannot be launched")
+    if has_gpu and not has_headers:
+        lacking.append("no Python.h: Triton kernels cannot be launched")
+    if cpp is None:
+        lacking.append("no C++ compiler: torch.compile kernels cannot run on the CPU")
     if lacking:
         return MachineCheck("compilers", Level.WARN, "; ".join(lacking), "apt install g++ python3-dev")
     present = [Path(compiler).name for compiler in (c, cpp) if compiler]

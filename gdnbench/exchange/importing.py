@@ -17,7 +17,7 @@ from shlex import quote
 from gdnbench.catalog.catalog import KERNELS_VARIABLE, Catalog, default_roots, find_op, load_catalog
 from gdnbench.catalog.entry import Broken
 from gdnbench.catalog.load import LoadedOp, load_kernel, load_op
-from gdnbench.catalog.new_kernel import folder_of, write_folder
+from gdnbench.catalog.new import folder_of, write_folder
 from gdnbench.errors import DeclarationError, GdnbenchError, UsageError
 from gdnbench.exchange.match import (
     BLOBS_FOLDER,

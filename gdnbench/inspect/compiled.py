@@ -10,10 +10,12 @@ from math import prod
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.declaration import place_of
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import select_variants
-from gdnbench.codegen.ahead import Job, Result, build_all
-from gdnbench.codegen.arch import DEFAULT_ARCHS, LaunchRequest, Occupancy, capability, limits_of, occupancy
+from gdnbench.codegen.ahead import Result, build_all
+from gdnbench.codegen.arch import DEFAULT_ARCHS, LaunchRequest, Occupancy, capability, limits_of, occupancy, request_of
+from gdnbench.codegen.build import Job
 from gdnbench.codegen.cubin import Resources, disassemble, read_resources
 from gdnbench.codegen.sass import InstructionMix, read_mix
 from gdnbench.codegen.schedule import InstructionSchedule, ScheduleSummary, read_schedule, summarize
@@ -21,7 +23,7 @@ from gdnbench.errors import BuildError, DeclarationError, GdnbenchError, UsageEr
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.case import Variant
 from gdnbench.model.gpu import Build, Gpu
-from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel, launch_of
+from gdnbench.model.kernel import CudaKernel, TorchKernel, TritonKernel, launch_of
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
 from gdnbench.process.events import Observer, PhaseBegun, UnitDone
@@ -45,38 +47,16 @@ class Subject:
         """The kernel's name in tables, with the launch if it has several: `decode-x/prepare`."""
         return f"{self.name}/{self.launch}" if self.launch else self.name
 
-    def grid(self) -> tuple[int, ...]:
-        """Returns blocks along x, y and z, as far as declared; raises BuildError if the declaration fails."""
-        launch = launch_of(self.entry.kernel, self.launch)
+    def request(self) -> LaunchRequest:
+        """Returns what its declaration requests at the workload; raises BuildError if a function of it fails."""
+        kernel = self.entry.kernel
         try:
-            return tuple(launch.grid(self.workload, self.variant.params))
+            return request_of(launch_of(kernel, self.launch), self.workload, self.variant.params)
+        except DeclarationError as error:
+            raise BuildError(f"{kernel.name}: {error.message}") from error
         except Exception as error:
-            raise _declaration_failed(self, "grid", error) from error
-
-    def threads(self, required: int) -> int:
-        """Returns threads per block, declared or, for Triton, `required` unless 0; raises BuildError as `grid`."""
-        launch, params = launch_of(self.entry.kernel, self.launch), self.variant.params
-        try:
-            if isinstance(launch, CudaLaunch):
-                return launch.block(self.workload, params)
-            return required or 32 * launch.warps(self.workload, params)
-        except Exception as error:
-            raise _declaration_failed(self, "block", error) from error
-
-    def dynamic_shared_bytes(self) -> int:
-        """Returns the declared dynamic shared memory per block in bytes; 0 for Triton. Raises BuildError as `grid`."""
-        launch = launch_of(self.entry.kernel, self.launch)
-        try:
-            return launch.shared_bytes(self.workload, self.variant.params) if isinstance(launch, CudaLaunch) else 0
-        except Exception as error:
-            raise _declaration_failed(self, "shared_bytes", error) from error
-
-
-def _declaration_failed(subject: Subject, name: str, error: Exception) -> BuildError:
-    if isinstance(error, DeclarationError):
-        return BuildError(f"{subject.entry.kernel.name}: {error.message}")
-    reason = f"{type(error).__name__}: {error}"
-    return BuildError(f"`{name}` in variant.py of {subject.entry.kernel.name} failed: {reason}")
+            place = place_of(error, self.entry.folder / "variant.py")
+            raise BuildError(f"{place} of {kernel.name} failed: {type(error).__name__}: {error}") from error
 
 
 def launches_of(name: str, entry: CatalogEntry, variant: Variant, workload: Workload) -> tuple[Subject, ...]:
@@ -187,9 +167,7 @@ class CompiledKernel:
     subject: Subject
     build: Build
     resources: Resources
-    threads: int
-    dynamic_shared_bytes: int  # per block, requested at the launch
-    grid: tuple[int, ...]
+    request: LaunchRequest  # with what the compiler made of the kernel
     occupancy: Occupancy  # of one SM
     gpu_size: GpuSize | None  # the GPU for which waves are counted; None if unknown
     mix: InstructionMix
@@ -211,11 +189,6 @@ class CompiledKernel:
         return self.build.arch
 
     @property
-    def shared_bytes(self) -> int:
-        """Shared memory per block in bytes, static and dynamic."""
-        return self.resources.shared_bytes + self.dynamic_shared_bytes
-
-    @property
     def serialized(self) -> int | None:
         """Number of warpgroup products that ptxas serializes, all or none, or None if the kernel has none."""
         products = self.mix.warpgroup_products
@@ -224,14 +197,12 @@ class CompiledKernel:
     @property
     def blocks(self) -> int:
         """Blocks of the grid."""
-        return prod(self.grid)
+        return prod(self.request.grid)
 
     @property
     def refused(self) -> str:
         """The reason why CUDA would refuse the launch; empty if it would not."""
-        is_triton = isinstance(self.subject.entry.kernel, TritonKernel)
-        declared = LaunchRequest(self.grid, self.threads, self.subject.dynamic_shared_bytes(), is_triton=is_triton)
-        return declared.compiled_to(self.build).refusal(self.arch)
+        return self.request.refusal(self.arch)
 
     @property
     def waves(self) -> float | None:
@@ -258,27 +229,10 @@ def read_build(subject: Subject, build: Build, gpu_size: GpuSize | None) -> Comp
     cubin = Path(build.cubin)
     resources = read_resources(cubin, build.symbol, build.arch)
     sass = disassemble(cubin, build.symbol)
-    threads = subject.threads(build.required_threads)
-    # A Triton build's `shared_bytes` include what the launch requests; a cubin's do not.
-    dynamic = build.shared_bytes - resources.shared_bytes + subject.dynamic_shared_bytes()
-    resident = occupancy(
-        limits_of(build.arch),
-        threads=threads,
-        registers=resources.registers,
-        shared_bytes=resources.shared_bytes + dynamic,
-    )
-    return CompiledKernel(
-        subject=subject,
-        build=build,
-        resources=resources,
-        threads=threads,
-        dynamic_shared_bytes=dynamic,
-        grid=subject.grid(),
-        occupancy=resident,
-        gpu_size=gpu_size,
-        mix=read_mix(sass),
-        sass=sass,
-    )
+    request = subject.request().compiled_to(build)
+    needs = {"threads": request.threads, "registers": resources.registers, "shared_bytes": request.shared_bytes}
+    resident = occupancy(limits_of(build.arch), **needs)
+    return CompiledKernel(subject, build, resources, request, resident, gpu_size, read_mix(sass), sass)
 
 
 def build_subjects(

@@ -1,9 +1,4 @@
-"""An outline of a kernel's machine code: blocks and loops, dependencies, live registers, source lines.
-
-The outermost loops of a kernel's machine code, and their instructions.
-
-In a persistent kernel a trip is a tile. If its warps do different work, each role has a loop of its own.
-"""
+"""An outline of a kernel's machine code: blocks and loops, dependencies, live registers, source lines."""
 
 from __future__ import annotations
 
@@ -33,7 +28,7 @@ def main_file(frames: Frames) -> str:
     return counts.most_common(1)[0][0] if counts else ""
 
 
-def choose_lines(frames: Frames, main: str) -> dict[int, SourceLine]:
+def _lines_of(frames: Frames, main: str) -> dict[int, SourceLine]:
     """Returns by address the innermost line in the main file, else the innermost of all."""
     return {address: _innermost(one).get(main, one[0]) for address, one in frames.items()}
 
@@ -112,7 +107,7 @@ def outline_code(sass: str, live: Mapping[int, int], frames: Frames) -> Outline:
     blocks = read_blocks(plain)
     loops = {f"L{number}": loop for number, loop in enumerate(find_loops(blocks), 1)}
     main = main_file(frames)
-    outlined = _instructions(code, blocks, choose_lines(frames, main))
+    outlined = _instructions(code, blocks, _lines_of(frames, main))
     return Outline(
         tuple(_block(at, block, outlined, live, loops) for at, block in enumerate(blocks)),
         loops,
@@ -182,7 +177,7 @@ def _address(one: Instruction) -> int:
 
 @dataclass(frozen=True)
 class OutermostLoop:
-    """A loop that lies in no other."""
+    """A loop that lies in no other; its trip is a tile in a persistent kernel, where each role may have its own."""
 
     line: SourceLine | None  # the source line of the branch back, its `for` or `while`; None if unknown
     trip: Loop  # its blocks, and the instructions of its shortest and its longest trip

@@ -41,12 +41,14 @@ RESOURCES: tuple[BuildQuantity, ...] = (
     BuildQuantity("serialized", "serialized wgmma", lambda it: it.serialized),
     BuildQuantity("stack", "stack, bytes/thread", lambda it: it.resources.stack_bytes),
     BuildQuantity("static_smem", "static shared, bytes", lambda it: it.resources.shared_bytes),
-    BuildQuantity("dynamic_smem", "dynamic shared, bytes", lambda it: it.dynamic_shared_bytes),
-    BuildQuantity("smem", "shared per block, bytes", lambda it: it.shared_bytes),
+    BuildQuantity(
+        "dynamic_smem", "dynamic shared, bytes", lambda it: it.request.shared_bytes - it.resources.shared_bytes
+    ),
+    BuildQuantity("smem", "shared per block, bytes", lambda it: it.request.shared_bytes),
 )
 
 OCCUPANCY: tuple[BuildQuantity, ...] = (
-    BuildQuantity("threads", "threads per block", lambda it: it.threads),
+    BuildQuantity("threads", "threads per block", lambda it: it.request.threads),
     BuildQuantity("blocks", "blocks per SM", lambda it: it.occupancy.blocks),
     BuildQuantity("warps", "warps per SM", lambda it: it.occupancy.warps),
     BuildQuantity("occupancy", "occupancy, %", lambda it: it.occupancy.percent),

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen.build import build
+from gdnbench.codegen.build import Job, build
 from gdnbench.codegen.triton import arguments, compile_triton
 from gdnbench.errors import DeclarationError
 from gdnbench.launch.numerics import load_file
@@ -118,7 +118,7 @@ def _load_cuda_launch(
     device = Device(torch.cuda.current_device())
     device.set_current()
     arch = f"sm_{device.arch}"
-    built = build(entry, variant, workload, arch, launch=launch.entry, stamped=stamped, disassembled=False)
+    built = build(Job(entry, variant, workload, arch, launch.entry, stamped=stamped, disassembled=False))
     code = modules.get(built.cubin)
     if code is None:
         code = modules[built.cubin] = ObjectCode.from_cubin(Path(built.cubin).read_bytes())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
@@ -11,14 +12,24 @@ from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import BuildError, ExitCode
 from gdnbench.lint.cuda_source import CudaSubject, read_cuda_subjects, read_source
-from gdnbench.lint.finding import LintFinding, apply_comments
 from gdnbench.lint.rules import RULES
-from gdnbench.lint.settings import settings_of
+from gdnbench.lint.settings import SourcePlace, settings_of
 from gdnbench.lint.triton_source import read_triton
 from gdnbench.lint.triton_subject import TritonSubject
 from gdnbench.model.case import Variant
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone, ignore
+
+
+@dataclass(frozen=True)
+class LintFinding:
+    """A mistake, by the rule's code `T1`, in the kernel in which it was found first."""
+
+    place: SourcePlace
+    code: str
+    message: str
+    remedy: str
+    kernel: str
 
 
 @dataclass(frozen=True)
@@ -97,3 +108,20 @@ def _apply(subject: TritonSubject | CudaSubject) -> Iterator[LintFinding]:
         if rule.code.startswith(language):
             for place, message in rule.check(subject):
                 yield LintFinding(place, rule.code, message, rule.remedy, subject.label)
+
+
+_COMMENT = re.compile(r"(?:#|//)\s*gdnbench:\s*ignore\[\s*([A-Z]\d+(?:\s*,\s*[A-Z]\d+)*)\s*\][ \t]*(.*)")
+
+
+def apply_comments(text: str, findings: list[LintFinding]) -> list[LintFinding]:
+    """Returns the findings of a file that no comment silences; a comment needs a reason."""
+    lines = text.splitlines()
+    remaining: list[LintFinding] = []
+    for finding in findings:
+        comment = _COMMENT.search(lines[finding.place.line - 1])
+        if comment is None or finding.code not in re.split(r"\s*,\s*", comment[1]):
+            remaining.append(finding)
+        elif not re.search(r"\w", comment[2]):
+            remedy = f"say why behind ignore[{comment[1]}]: without a reason it does nothing"
+            remaining.append(replace(finding, remedy=remedy))
+    return remaining

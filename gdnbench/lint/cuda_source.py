@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import BuildError
-from gdnbench.lint.finding import SourcePlace
-from gdnbench.lint.settings import LaunchSetting, settings_of
+from gdnbench.lint.settings import LaunchSetting, SourcePlace, settings_of
 from gdnbench.model.case import Variant
 from gdnbench.model.kernel import CudaKernel
 from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular_text

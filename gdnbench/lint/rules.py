@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gdnbench.lint.cuda_evaluate import narrow_offsets
 from gdnbench.lint.cuda_source import CudaSubject
-from gdnbench.lint.finding import LintRule, Places, lint_rule
+from gdnbench.lint.settings import SourcePlace
+from gdnbench.lint.triton_source import EventsAtSetting, MemoryAccess
 from gdnbench.lint.triton_subject import TritonSubject
-from gdnbench.lint.triton_value import EventsAtSetting, MemoryAccess
+
+Places = Iterator[tuple[SourcePlace, str]]
+"""Places in a source, each with a sentence on what is wrong there."""
 
 FEWEST_STAGES = 2
 """With one stage no load is issued ahead."""
 
 
-@lint_rule("T1", remedy="give it a mask, or a block that divides the size")
 def unmasked_access(subject: TritonSubject) -> Places:
     """A tl.load or tl.store over tl.arange without a mask reaches beyond its tensor at a workload of the op."""
     for setting, access in subject.accesses():
@@ -35,7 +38,6 @@ def unmasked_access(subject: TritonSubject) -> Places:
             )
 
 
-@lint_rule("T4", remedy="make its first factor 64 bits wide: tl.program_id(0).to(tl.int64)")
 def triton_offset(subject: TritonSubject) -> Places:
     """An offset that is computed in int32 overflows at a workload of the op's suites."""
     for setting, access in subject.accesses():
@@ -48,13 +50,12 @@ def triton_offset(subject: TritonSubject) -> Places:
             )
 
 
-@lint_rule("T10", remedy="keep the value in registers, or take num_stages from that loop")
 def moved_load(subject: TritonSubject) -> Places:
     """In a loop of several stages a load follows a store to the same tensor: Triton may issue it before the store."""
     loops = [
         loop
         for function in subject.source.functions.values()
-        for loop in ast.walk(function.node)
+        for loop in ast.walk(function)
         if isinstance(loop, ast.For)
     ]
     for trace in subject.traces:
@@ -92,7 +93,6 @@ def _moved(loop: ast.For, trace: EventsAtSetting) -> Iterator[tuple[MemoryAccess
             stored[access.pointer.tensor] = access
 
 
-@lint_rule("C5", remedy="make its first factor 64 bits wide: static_cast<size_t>(blockIdx.x)")
 def cuda_offset(subject: CudaSubject) -> Places:
     """An offset that is computed in int or unsigned overflows at a workload of the op's suites."""
     for function in subject.source.functions:
@@ -104,5 +104,19 @@ def cuda_offset(subject: CudaSubject) -> Places:
                 yield subject.source.place(node), text
 
 
-RULES: tuple[LintRule, ...] = (unmasked_access, triton_offset, moved_load, cuda_offset)
+@dataclass(frozen=True)
+class LintRule:
+    """A kind of mistake, by a code that begins with T for Triton, with C for CUDA; `remedy` says what to do."""
+
+    code: str
+    remedy: str
+    check: Callable[[Any], Places]  # of a `TritonSubject` or `CudaSubject`
+
+
+RULES: tuple[LintRule, ...] = (
+    LintRule("T1", "give it a mask, or a block that divides the size", unmasked_access),
+    LintRule("T4", "make its first factor 64 bits wide: tl.program_id(0).to(tl.int64)", triton_offset),
+    LintRule("T10", "keep the value in registers, or take num_stages from that loop", moved_load),
+    LintRule("C5", "make its first factor 64 bits wide: static_cast<size_t>(blockIdx.x)", cuda_offset),
+)
 """Triton's, then CUDA's, by their codes."""

@@ -1,10 +1,11 @@
-"""The settings at which a kernel is read: workloads, constants, launches."""
+"""Where and at what a kernel is read: places in its sources; settings, which are workloads, constants, launches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
+from pathlib import Path
 from typing import Any
 
 from gdnbench.catalog.entry import CatalogEntry
@@ -15,6 +16,18 @@ from gdnbench.model.declaration import FACTS, Params
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel, TritonLaunch
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
+
+
+@dataclass(frozen=True, order=True)
+class SourcePlace:
+    """A place in a source; line and column, in characters, from 1."""
+
+    path: Path
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}"
 
 
 @dataclass(frozen=True)

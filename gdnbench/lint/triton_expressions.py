@@ -11,8 +11,17 @@ from typing import Any, Literal
 from gdnbench.lint import span as spans
 from gdnbench.lint.settings import LaunchSetting
 from gdnbench.lint.span import Span, span_between
-from gdnbench.lint.triton_source import TritonFunction, TritonSource
-from gdnbench.lint.triton_value import UNKNOWN, MemoryAccess, TritonValue, binary, cast, constant, joined
+from gdnbench.lint.triton_source import (
+    UNKNOWN,
+    MemoryAccess,
+    TritonSource,
+    TritonValue,
+    arguments_of,
+    binary,
+    cast,
+    constant,
+    joined,
+)
 
 Scope = dict[str, TritonValue]
 
@@ -41,7 +50,7 @@ class Expressions:
         self.accesses: list[MemoryAccess] = []
         self.is_conditional = False
 
-    def call(self, function: TritonFunction, arguments: Scope) -> TritonValue:
+    def call(self, function: ast.FunctionDef, arguments: Scope) -> TritonValue:
         """Returns the value that a function of the source returns."""
         raise NotImplementedError
 
@@ -134,7 +143,7 @@ class Expressions:
         named = {each.arg: self.value(each.value, scope) for each in node.keywords if each.arg}
         if isinstance(node.func, ast.Name) and node.func.id in self._source.functions:
             function = self._source.functions[node.func.id]
-            return self.call(function, {**dict(zip(function.arguments, arguments, strict=False)), **named})
+            return self.call(function, {**dict(zip(arguments_of(function), arguments, strict=False)), **named})
         name = self.called(node)
         if not name and isinstance(node.func, ast.Attribute):
             name = node.func.attr

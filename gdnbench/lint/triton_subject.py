@@ -11,16 +11,24 @@ from gdnbench.lint import span as spans
 from gdnbench.lint.settings import LaunchSetting
 from gdnbench.lint.span import Span, constant_span, program_spans
 from gdnbench.lint.triton_expressions import Expressions, Scope, SettingRefused
-from gdnbench.lint.triton_source import TritonFunction, TritonSource
-from gdnbench.lint.triton_value import UNKNOWN, EventsAtSetting, MemoryAccess, TritonValue, constant, joined
+from gdnbench.lint.triton_source import (
+    UNKNOWN,
+    EventsAtSetting,
+    MemoryAccess,
+    TritonSource,
+    TritonValue,
+    arguments_of,
+    constant,
+    joined,
+)
 
 _DEEPEST_CALL = 8
 
 
-def evaluate(source: TritonSource, function: TritonFunction, setting: LaunchSetting) -> EventsAtSetting:
+def evaluate(source: TritonSource, function: ast.FunctionDef, setting: LaunchSetting) -> EventsAtSetting:
     """Returns the accesses of a function at a setting."""
     followed = _Follower(source, setting)
-    arguments = {name: _argument(name, setting) for name in function.arguments}
+    arguments = {name: _argument(name, setting) for name in arguments_of(function)}
     try:
         followed.call(function, arguments)
     except SettingRefused:
@@ -51,7 +59,7 @@ class _Follower(Expressions):
         super().__init__(source, setting, programs)
         self._depth = 0
 
-    def call(self, function: TritonFunction, arguments: dict[str, TritonValue]) -> TritonValue:
+    def call(self, function: ast.FunctionDef, arguments: dict[str, TritonValue]) -> TritonValue:
         """Returns the value that a function of the source returns."""
         if self._depth >= _DEEPEST_CALL:
             return UNKNOWN
@@ -59,7 +67,7 @@ class _Follower(Expressions):
         self._depth += 1
         before, returned = self.is_conditional, list[TritonValue]()
         try:
-            self._follow_all(function.node.body, scope, returned)
+            self._follow_all(function.body, scope, returned)
         except _Returned:
             pass
         finally:
@@ -72,9 +80,9 @@ class _Follower(Expressions):
             result = joined(result, other)
         return result
 
-    def _defaults(self, function: TritonFunction) -> Scope:
-        given = function.node.args
-        scope: Scope = dict.fromkeys(function.arguments, UNKNOWN)
+    def _defaults(self, function: ast.FunctionDef) -> Scope:
+        given = function.args
+        scope: Scope = dict.fromkeys(arguments_of(function), UNKNOWN)
         positional = [each.arg for each in (*given.posonlyargs, *given.args)]
         for name, value in zip(reversed(positional), reversed(given.defaults), strict=False):
             scope[name] = self.value(value, {})

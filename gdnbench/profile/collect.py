@@ -9,7 +9,8 @@ from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen.ahead import Job, build_all
+from gdnbench.codegen.ahead import build_all
+from gdnbench.codegen.build import Job
 from gdnbench.codegen.cubin import disassemble
 from gdnbench.errors import GdnbenchError, UsageError
 from gdnbench.machine.gpus import alone_on
@@ -126,11 +127,14 @@ def marked_launches(entry: CatalogEntry, case: Case, arch: str, launch: str = ""
     if launch and launch not in entries:
         raise UsageError(f"{label} has no launch {launch}", f"its launches: {', '.join(entries)}")
     built = _build(entry, case, arch, entries)
-    if not any(_NAMES in Path(stamped.cubin).read_bytes() for _, stamped in built.values()):
-        raise _no_marks(entry, label)
-    marked = [name for name, (plain, stamped) in built.items() if _clock_reads(stamped) > _clock_reads(plain)]
+    marked = []
+    if any(_NAMES in Path(stamped.cubin).read_bytes() for _, stamped in built.values()):
+        marked = [name for name, (plain, stamped) in built.items() if _clock_reads(stamped) > _clock_reads(plain)]
     if not marked:
-        raise _no_marks(entry, label)
+        raise UsageError(
+            f"{label} has no marks of phases",
+            f"include <gdnbench/phases.cuh> in {entry.source}, whose first lines say how, or do as decode-v4 does",
+        )
     if launch and launch not in marked:
         raise UsageError(
             f"{launch} of {label} has no marks of phases", f"{', '.join(marked)} has: --launch {marked[0]}"
@@ -138,29 +142,19 @@ def marked_launches(entry: CatalogEntry, case: Case, arch: str, launch: str = ""
     return (launch,) if launch else tuple(marked)
 
 
-def _no_marks(entry: CatalogEntry, label: str) -> UsageError:
-    return UsageError(
-        f"{label} has no marks of phases",
-        f"include <gdnbench/phases.cuh> in {entry.source}, whose first lines say how, or do as decode-v4 does",
-    )
-
-
 def _clock_reads(built: Build) -> int:
     return disassemble(Path(built.cubin), built.symbol).count(_CLOCK)
 
 
 def _build(entry: CatalogEntry, case: Case, arch: str, launches: Sequence[str]) -> dict[str, tuple[Build, Build]]:
-    jobs = {
-        (name, marks): Job(entry, case.variant, case.workload, arch, name, stamped=marks)
-        for name in launches
-        for marks in (False, True)
-    }
-    results = build_all(list(jobs.values()))
+    plain = [Job(entry, case.variant, case.workload, arch, name) for name in launches]
+    stamped = [replace(job, stamped=True) for job in plain]
+    results = build_all([*plain, *stamped])
 
-    def built(name: str, marks: bool) -> Build:
-        result = results[jobs[name, marks]]
+    def built(job: Job) -> Build:
+        result = results[job]
         if isinstance(result, GdnbenchError):
             raise result
         return result
 
-    return {name: (built(name, False), built(name, True)) for name in launches}
+    return {name: (built(one), built(other)) for name, one, other in zip(launches, plain, stamped, strict=True)}

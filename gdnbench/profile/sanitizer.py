@@ -19,7 +19,7 @@ from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.status import GateResult, Status
-from gdnbench.process.command import Completed, describe_exit
+from gdnbench.process.command import describe_exit
 from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone
 from gdnbench.profile.process import (
     Instrumentation,
@@ -111,6 +111,7 @@ LIMIT_STEPS = BUILD_STEPS  # time limit of a tool in ordinary steps: it slows ev
 MOST_TOLD = 3  # findings of a tool that a reason names; further ones are counted
 _NEVER_LAUNCHED = {Status.MISSING, Status.BROKEN, Status.BUILD_FAILED, Status.UNSUPPORTED, Status.TAMPERS}
 _OWN_ALLOCATIONS = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+_NOT_OURS = f"{PROGRAM} was not run: it is reached through Python, and which kernels are its own is not known"
 
 
 def need_sanitizer_on(gpu: str) -> Sanitizer:
@@ -141,19 +142,16 @@ class SanitizerCheck:
 
     def add_to(self, verification: Verification) -> Verification:
         """Runs kernels at their smallest workload and adds verdicts; no answer fails a case that had passed."""
-        chosen = [
-            case
-            for case in self._smallest(verification.cases)
-            if verification.checked[case.id].status not in _NEVER_LAUNCHED
-        ]
-        ours = [case for case in chosen if self._own_kernels(case)]
         checked = dict(verification.checked)
-        for case in chosen:
-            if case not in ours:
-                note = (
-                    f"{PROGRAM} was not run: it is reached through Python, and which kernels are its own is not known"
-                )
-                checked[case.id] = replace(checked[case.id], notes=(*checked[case.id].notes, note))
+        ours = []
+        for case in self._smallest(verification.cases):
+            before = checked[case.id]
+            if before.status in _NEVER_LAUNCHED:
+                continue
+            if self._own_kernels(case):
+                ours.append(case)
+            else:
+                checked[case.id] = replace(before, notes=(*before.notes, _NOT_OURS))
         self.observer(PhaseBegun("sanitize", sum(len(_tools(checked[case.id])) for case in ours)))
         for case in ours:
             before = checked[case.id]
@@ -166,10 +164,10 @@ class SanitizerCheck:
         by_variant: dict[tuple[str, str], list[Case]] = {}
         for case in cases:
             by_variant.setdefault((case.label, case.variant.in_full), []).append(case)
-        return [min(alike, key=self._bytes) for alike in by_variant.values()]
-
-    def _bytes(self, case: Case) -> int:
-        return self._entry(case).op.tensor_bytes(case.workload)
+        return [
+            min(alike, key=lambda case: self._entry(case).op.tensor_bytes(case.workload))
+            for alike in by_variant.values()
+        ]
 
     def _entry(self, case: Case) -> CatalogEntry:
         return self.catalog.entries[case.variant.kernel]
@@ -208,7 +206,10 @@ class SanitizerCheck:
             )
         except ProfilerTimedOutError:
             return Status.TIMED_OUT, f"{PROGRAM} {tool} did not end within {self.limit_s:.0f} s"
-        return None if launched.is_file() else (Status.CRASHED, _death(tool, ended))
+        if launched.is_file():
+            return None
+        end = ended.last_line or f"its process ended with {describe_exit(ended.returncode)}"
+        return Status.CRASHED, f"under {PROGRAM} {tool}: {end}"
 
     def _verdict(
         self, tool: SanitizerTool, case: Case, report: SanitizerReport, failure: tuple[Status, str] | None
@@ -277,10 +278,6 @@ def _unanswered(tool: SanitizerTool, report: SanitizerReport) -> tuple[Status, s
         known = f"{report.named_errors:,} of them" if report.named_errors else "none"
         return Status.FAILED, f"{PROGRAM} {tool} counts {plural(report.errors, 'error')}, and names {known}"
     return None
-
-
-def _death(tool: SanitizerTool, ended: Completed) -> str:
-    return f"under {PROGRAM} {tool}: {ended.last_line or f'its process ended with {describe_exit(ended.returncode)}'}"
 
 
 def _warnings(tool: SanitizerTool, own: Sequence[SanitizerFinding], report: SanitizerReport) -> list[str]:

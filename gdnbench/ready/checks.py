@@ -46,6 +46,9 @@ class CheckStatus(StrEnum):
     UNCHECKED = "unchecked"  # it cannot be answered here, or the tool or run that would answer it is missing
 
 
+PASSED, FAILED, UNCHECKED = CheckStatus.PASSED, CheckStatus.FAILED, CheckStatus.UNCHECKED
+
+
 @dataclass(frozen=True)
 class ReadyCheck:
     """One check: `what` is a sentence without a full stop; `command` shows more, or does what is missing."""
@@ -53,23 +56,8 @@ class ReadyCheck:
     name: str
     status: CheckStatus
     what: str
-    command: tuple[str, ...]
+    command: Sequence[str]
     code: ExitCode = ExitCode.OK
-
-
-def passed(name: str, what: str, command: Sequence[str]) -> ReadyCheck:
-    """Makes a check without complaints."""
-    return ReadyCheck(name, CheckStatus.PASSED, what, tuple(command))
-
-
-def failed(name: str, what: str, command: Sequence[str], code: ExitCode) -> ReadyCheck:
-    """Makes a check that found something wrong."""
-    return ReadyCheck(name, CheckStatus.FAILED, what, tuple(command), code)
-
-
-def unchecked(name: str, what: str, command: Sequence[str], code: ExitCode) -> ReadyCheck:
-    """Makes a check without an answer."""
-    return ReadyCheck(name, CheckStatus.UNCHECKED, what, tuple(command), code)
 
 
 @dataclass(frozen=True)
@@ -88,18 +76,18 @@ class Readiness:
     @property
     def is_ready(self) -> bool:
         """Whether every check passed."""
-        return len(self.of_status(CheckStatus.PASSED)) == len(self.checks)
+        return len(self.of_status(PASSED)) == len(self.checks)
 
     @property
     def exit_code(self) -> ExitCode:
         """0 if ready, else the code of the gravest failure; without failures, that of the gravest unanswered check."""
-        wanting = self.of_status(CheckStatus.FAILED) or self.of_status(CheckStatus.UNCHECKED)
+        wanting = self.of_status(FAILED) or self.of_status(UNCHECKED)
         return worst_exit_code(check.code for check in wanting)
 
     @property
-    def next_command(self) -> tuple[str, ...]:
+    def next_command(self) -> Sequence[str]:
         """The command of the first failure, else of the first unanswered check, else of the last check."""
-        wanting = (*self.of_status(CheckStatus.FAILED), *self.of_status(CheckStatus.UNCHECKED), self.checks[-1])
+        wanting = (*self.of_status(FAILED), *self.of_status(UNCHECKED), self.checks[-1])
         return wanting[0].command
 
 
@@ -131,6 +119,10 @@ class Candidate:
     suite: Suite
     terms: ReadyOptions
 
+    def command(self, verb: str, *words: str) -> tuple[str, ...]:
+        """Returns the command of a verb for the kernel."""
+        return ("gdnbench", verb, self.label, *words)
+
 
 def choose_suite(op: Op, wanted: str) -> Suite:
     """Returns the suite of a name, by default the contest's if the op has one; raises UnknownNameError."""
@@ -147,7 +139,7 @@ def check_build(candidate: Candidate) -> ReadyCheck:
     try:
         subjects, _ = choose_subjects(candidate.catalog, candidate.op.name, [label], candidate.suite.workloads)
     except UsageError as error:
-        return unchecked(BUILD, error.message, _alternative(candidate), ExitCode.PARTIAL)
+        return ReadyCheck(BUILD, UNCHECKED, error.message, _alternative(candidate), ExitCode.PARTIAL)
     archs = archs if terms.archs else _fitting(archs, subjects)
     outcomes = build_subjects(subjects, archs, lambda arch: gpu_size_of(arch, ()), terms.observer)
     command = inspect_command(candidate, archs)
@@ -157,13 +149,15 @@ def check_build(candidate: Candidate) -> ReadyCheck:
         first, reason = wrong[0]
         message = f"{first.subject.title} {first.subject.workload} {first.arch}: {reason}"
         code = ExitCode.BUILD if failures else exit_code(outcomes, ())
-        return failed(BUILD, _text_of_failures(message, wrong), (*command, *first.subject.workload.options), code)
+        return ReadyCheck(
+            BUILD, FAILED, _text_of_failures(message, wrong), (*command, *first.subject.workload.options), code
+        )
     if broken := find_violations(outcomes, terms.rules):
         shown = (*command, *broken[0].compiled.subject.workload.options)
-        return failed(BUILD, _text_of_failures(str(broken[0]), broken), shown, exit_code(outcomes, broken))
+        return ReadyCheck(BUILD, FAILED, _text_of_failures(str(broken[0]), broken), shown, exit_code(outcomes, broken))
     rules = f"; {', '.join(rule.text for rule in terms.rules)}: none" if terms.rules else ""
     workloads = plural(len({subject.workload for subject in subjects}), "workload")
-    return passed(BUILD, f"builds for {' and '.join(archs)} at {workloads}{rules}", command)
+    return ReadyCheck(BUILD, PASSED, f"builds for {' and '.join(archs)} at {workloads}{rules}", command)
 
 
 def _alternative(candidate: Candidate) -> tuple[str, ...]:
@@ -171,18 +165,15 @@ def _alternative(candidate: Candidate) -> tuple[str, ...]:
     kernel = find_variant(candidate.catalog, candidate.op.name, candidate.label)[0].kernel
     for name in candidate.op.suites if isinstance(kernel, CudaKernel | TritonKernel) else ():
         if not any(map(kernel.unsupported_reason, candidate.op.suite(name).workloads)):
-            return ("gdnbench", "verify", candidate.label, "--ready", "--suite", name)
-    return ("gdnbench", "list", candidate.label)
+            return candidate.command("verify", "--ready", "--suite", name)
+    return candidate.command("list")
 
 
 def inspect_command(candidate: Candidate, archs: Sequence[str]) -> tuple[str, ...]:
     """Returns the command that shows the builds."""
     rules = ",".join(rule.text for rule in candidate.terms.rules)
-    return (
-        *("gdnbench", "inspect", candidate.label),
-        *(("--arch", ",".join(archs)) if archs else ()),
-        *(("--fail-on", rules) if rules else ()),
-    )
+    words = (*(("--arch", ",".join(archs)) if archs else ()), *(("--fail-on", rules) if rules else ()))
+    return candidate.command("inspect", *words)
 
 
 def _fitting(archs: Sequence[str], subjects: Sequence[Subject]) -> tuple[str, ...]:
@@ -228,25 +219,29 @@ def judge_numbers(candidate: Candidate, verification: Verification) -> ReadyChec
     cases = [case for case, reason in unable.items() if not reason]
     if not cases:
         message = f"it can do no workload of {VERIFY_SUITE}: {next(iter(unable.values()))}"
-        return unchecked(NUMBERS, message, verify_command(candidate), ExitCode.PARTIAL)
+        return ReadyCheck(NUMBERS, UNCHECKED, message, candidate.command("verify"), ExitCode.PARTIAL)
     wrong = [case for case in cases if verification.checked[case.id].status.is_failure]
     if wrong:
         more = f" (and at {plural(len(wrong) - 1, 'more workload')})" if len(wrong) > 1 else ""
         message = f"{_status_text(verification, wrong[0])}, at {wrong[0].workload}{more}; {_where(verification)}"
-        return failed(NUMBERS, message, repeat_words(wrong[0], verification.seed), verification.exit_code)
-    command = verify_command(candidate)
+        return ReadyCheck(NUMBERS, FAILED, message, repeat_words(wrong[0], verification.seed), verification.exit_code)
+    command = candidate.command("verify")
     left_out = [case for case in cases if verification.checked[case.id].status is not Status.OK]
     if left_out:
         message = verification.checked[left_out[0].id].reason
         code = verification.exit_code or ExitCode.PARTIAL
-        return unchecked(
-            NUMBERS, f"not verified at {len(left_out)} of {plural(len(cases), 'workload')}: {message}", command, code
+        return ReadyCheck(
+            NUMBERS,
+            UNCHECKED,
+            f"not verified at {len(left_out)} of {plural(len(cases), 'workload')}: {message}",
+            command,
+            code,
         )
     workloads = f"{plural(len(cases), 'workload')}, {plural(len(candidate.op.scenarios), 'kind')} of inputs"
     message = f"right at {workloads}; {_where(verification)}"
     if refused := [reason for reason in unable.values() if reason]:
         message += f"; it cannot do {len(refused)} more: {refused[0]}"
-    return passed(NUMBERS, message, command)
+    return ReadyCheck(NUMBERS, PASSED, message, command)
 
 
 def check_memory(candidate: Candidate, verification: Verification) -> ReadyCheck:
@@ -259,41 +254,31 @@ def check_memory(candidate: Candidate, verification: Verification) -> ReadyCheck
     # The numbers are another check: here a case fails only for what a tool finds, or cannot find out.
     afresh = {case_id: replace(found, gates=()) for case_id, found in verification.checked.items()}
     found = check.add_to(replace(verification, checked=afresh))
-    command = sanitize_command(candidate)
+    command = candidate.command("verify", "--sanitize")
     cases = [case for case in found.cases if case.id in found.sanitized]
     if not cases:
         notes = [note for case in found.cases for note in found.checked[case.id].notes if note.startswith(PROGRAM)]
         message = notes[0] if notes else f"no case can be launched under {PROGRAM}"
-        return unchecked(SANITIZER, message, command, ExitCode.PARTIAL)
+        return ReadyCheck(SANITIZER, UNCHECKED, message, command, ExitCode.PARTIAL)
     for case in cases:
         verdict = found.checked[case.id]
         unsafe = any(not gate.passed for gate in verdict.gates)
         if unsafe or (verdict.status is not Status.OK and afresh[case.id].status is Status.OK):
             shown = (*repeat_words(case, found.seed), "--sanitize")
-            return failed(
-                SANITIZER, f"{_status_text(found, case)}, at {case.workload}", shown, verdict.status.exit_code
+            return ReadyCheck(
+                SANITIZER, FAILED, f"{_status_text(found, case)}, at {case.workload}", shown, verdict.status.exit_code
             )
     message = f"nothing found at {cases[0].workload} by {_tools(found, cases, answered=True)}"
     if silent := _tools(found, cases, answered=False):
         message += f"; {silent} gave no answer"
     if bad := next((status for case in cases if (status := found.checked[case.id].status) is not Status.OK), None):
-        return unchecked(SANITIZER, f"{message}: the kernel is {bad}", command, ExitCode.PARTIAL)
-    return passed(SANITIZER, message, command)
+        return ReadyCheck(SANITIZER, UNCHECKED, f"{message}: the kernel is {bad}", command, ExitCode.PARTIAL)
+    return ReadyCheck(SANITIZER, PASSED, message, command)
 
 
 def _tools(found: Verification, cases: Sequence[Case], *, answered: bool) -> str:
     gates = [{gate.gate for gate in found.checked[case.id].gates} for case in cases]
     return ", ".join(tool for tool in SanitizerTool if all(f"{PROGRAM} {tool}" in each for each in gates) is answered)
-
-
-def verify_command(candidate: Candidate) -> tuple[str, ...]:
-    """Returns the command that verifies the candidate."""
-    return ("gdnbench", "verify", candidate.label)
-
-
-def sanitize_command(candidate: Candidate) -> tuple[str, ...]:
-    """Returns the command that runs the candidate under compute-sanitizer."""
-    return (*verify_command(candidate), "--sanitize")
 
 
 def _status_text(verification: Verification, case: Case) -> str:
@@ -318,20 +303,15 @@ def check_source(candidate: Candidate) -> ReadyCheck:
     result = lint_kernels(candidate.catalog, [candidate.op.name], candidate.label)
     files = plural(len(result.files), "file")
     silenced = f"; {result.silenced} silenced by a comment" if result.silenced else ""
-    command = lint_command(candidate.label)
+    command = candidate.command("lint")
     if not result.findings:
-        return passed(SOURCE, f"it loads; no findings in {files}{silenced}", command)
+        return ReadyCheck(SOURCE, PASSED, f"it loads; no findings in {files}{silenced}", command)
     first = result.findings[0]
     more = f" (and {len(result.findings) - 1} more)" if len(result.findings) > 1 else ""
     message = f"{first.place.path.name}:{first.place.line}: {first.code} {first.message}{more}{silenced}"
-    return failed(SOURCE, message, command, result.exit_code)
+    return ReadyCheck(SOURCE, FAILED, message, command, result.exit_code)
 
 
 def broken_check(broken: Broken) -> ReadyCheck:
     """Makes the check of a kernel whose folder does not load."""
-    return failed(SOURCE, f"it does not load: {broken.reason}", ("gdnbench", "list"), ExitCode.BUILD)
-
-
-def lint_command(label: str) -> tuple[str, ...]:
-    """Returns the command that shows the findings."""
-    return ("gdnbench", "lint", label)
+    return ReadyCheck(SOURCE, FAILED, f"it does not load: {broken.reason}", ("gdnbench", "list"), ExitCode.BUILD)

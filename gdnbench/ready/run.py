@@ -23,9 +23,12 @@ from gdnbench.model.workload import Workload
 from gdnbench.origin import out_option
 from gdnbench.ready.checks import (
     BUILD,
+    FAILED,
     NUMBERS,
+    PASSED,
     SANITIZER,
     SOURCE,
+    UNCHECKED,
     Candidate,
     Readiness,
     ReadyCheck,
@@ -35,15 +38,9 @@ from gdnbench.ready.checks import (
     check_memory,
     check_source,
     choose_suite,
-    failed,
     inspect_command,
     judge_numbers,
-    lint_command,
-    passed,
-    sanitize_command,
-    unchecked,
     verify_candidate,
-    verify_command,
 )
 from gdnbench.stats.interval import Verdict
 from gdnbench.store.find import readable, runs_beside
@@ -76,13 +73,14 @@ def check_run(candidate: Candidate) -> ReadyCheck:
     runs = list(_runs_with(candidate))
     serving = [run.folder for run in runs if run.serves]
     judged = next(readable(serving, lambda folder: _judge(candidate, folder)), None)
-    return judged or unchecked(SUITE, _missing_run_text(candidate, runs), run_command(candidate), ExitCode.PARTIAL)
+    return judged or ReadyCheck(
+        SUITE, UNCHECKED, _missing_run_text(candidate, runs), run_command(candidate), ExitCode.PARTIAL
+    )
 
 
 def run_command(candidate: Candidate) -> tuple[str, ...]:
     """Returns the command that measures the candidate over the suite."""
-    words = ("gdnbench", "run", candidate.label, "--suite", candidate.suite.name)
-    return (*words, *out_option(candidate.terms.results))
+    return candidate.command("run", "--suite", candidate.suite.name, *out_option(candidate.terms.results))
 
 
 def _runs_with(candidate: Candidate) -> Iterable[CandidateRun]:
@@ -133,12 +131,12 @@ def _judge(candidate: Candidate, folder: Path) -> ReadyCheck:
         return _untimed(candidate, named, untimed, shown)
     if not any(row.role is Role.BASELINE for row in rows):
         message = f"{named}: the run has no baseline to compare with"
-        return unchecked(SUITE, message, run_command(candidate), ExitCode.PARTIAL)
+        return ReadyCheck(SUITE, UNCHECKED, message, run_command(candidate), ExitCode.PARTIAL)
     result = suite_of_run(folder, info, rows, candidate.suite, ())
     row = next((row for row in result.rows if row.label == candidate.label), None) if result else None
     if result is None or row is None or not result.summed:
         message = f"{named}: there is no workload at which it can be compared"
-        return unchecked(SUITE, message, run_command(candidate), ExitCode.PARTIAL)
+        return ReadyCheck(SUITE, UNCHECKED, message, run_command(candidate), ExitCode.PARTIAL)
     return _verdict(named, result, row, shown)
 
 
@@ -148,15 +146,15 @@ def _untimed(candidate: Candidate, named: str, rows: Sequence[Measurement], show
     message = f"{named}: {first.status}: {first.reason}, at {first.case.workload.titled}{more}"
     code = gravest(row.status for row in rows)
     if not first.status.is_failure:
-        return unchecked(SUITE, message, run_command(candidate), code or ExitCode.PARTIAL)
-    return failed(SUITE, message, shown, code or ExitCode.PARTIAL)
+        return ReadyCheck(SUITE, UNCHECKED, message, run_command(candidate), code or ExitCode.PARTIAL)
+    return ReadyCheck(SUITE, FAILED, message, shown, code or ExitCode.PARTIAL)
 
 
 def _verdict(named: str, result: SuiteResult, row: SuiteRow, shown: Sequence[str]) -> ReadyCheck:
     """Fails a kernel that is slower than the baseline over the whole suite; being slower at some workloads passes."""
     left_out = f"; {plural(len(result.left_out), 'workload')} left out, without the baseline" if result.left_out else ""
     if row.comparison is None or row.worst is None:
-        return passed(SUITE, f"{named}: {row.label} is the baseline{left_out}", shown)
+        return ReadyCheck(SUITE, PASSED, f"{named}: {row.label} is the baseline{left_out}", shown)
     speedup, verdict = row.comparison.speedup, row.comparison.verdict
     message = (
         f"{named}: weighted mean {speedup.estimate:.3f}x vs {', '.join(result.over)}, {verdict}; reads slower at"
@@ -164,8 +162,8 @@ def _verdict(named: str, result: SuiteResult, row: SuiteRow, shown: Sequence[str
         f" {row.speedups[row.worst]:.3f}x at {row.worst.titled}{left_out}"
     )
     if verdict is Verdict.SLOWER:
-        return failed(SUITE, message, shown, ExitCode.REGRESSION)
-    return passed(SUITE, message, shown)
+        return ReadyCheck(SUITE, FAILED, message, shown, ExitCode.REGRESSION)
+    return ReadyCheck(SUITE, PASSED, message, shown)
 
 
 _NOT_HERE = {ExitCode.ENVIRONMENT, ExitCode.PROFILER}
@@ -191,14 +189,14 @@ def _checks(candidate: Candidate) -> list[ReadyCheck]:
     def check_sanitizer() -> ReadyCheck:
         if not verified:
             reason = "it was not verified, and nothing that may not run is launched"
-            return unchecked(SANITIZER, reason, verify_command(candidate), ExitCode.PARTIAL)
+            return ReadyCheck(SANITIZER, UNCHECKED, reason, candidate.command("verify"), ExitCode.PARTIAL)
         return check_memory(candidate, verified[0])
 
     return [
-        _attempt(SOURCE, lint_command(candidate.label), lambda: check_source(candidate)),
+        _attempt(SOURCE, candidate.command("lint"), lambda: check_source(candidate)),
         _attempt(BUILD, inspect_command(candidate, ()), lambda: check_build(candidate)),
-        _attempt(NUMBERS, verify_command(candidate), check_numbers),
-        _attempt(SANITIZER, sanitize_command(candidate), check_sanitizer),
+        _attempt(NUMBERS, candidate.command("verify"), check_numbers),
+        _attempt(SANITIZER, candidate.command("verify", "--sanitize"), check_sanitizer),
         _attempt(SUITE, run_command(candidate), lambda: check_run(candidate)),
     ]
 
@@ -211,13 +209,15 @@ def _attempt(name: str, command: Sequence[str], check: Callable[[], ReadyCheck])
         if error.exit_code is ExitCode.USAGE:
             raise
         message = error.message.strip().partition("\n")[0].rstrip(".")
-        return (unchecked if error.exit_code in _NOT_HERE else failed)(name, message, command, error.exit_code)
+        return ReadyCheck(
+            name, UNCHECKED if error.exit_code in _NOT_HERE else FAILED, message, command, error.exit_code
+        )
 
 
 def _of_broken(name: str, broken: Broken, terms: ReadyOptions) -> Readiness:
     first = broken_check(broken)
     rest = [
-        unchecked(each, "not looked at: it does not load", first.command, first.code)
+        ReadyCheck(each, UNCHECKED, "not looked at: it does not load", first.command, first.code)
         for each in (BUILD, NUMBERS, SANITIZER, SUITE)
     ]
     return Readiness(name, broken.name.partition("/")[0], terms.suite, (first, *rest))

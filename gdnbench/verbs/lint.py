@@ -17,8 +17,7 @@ from gdnbench.verbs.options import JsonOption, KernelsArgument, KernelsOption, L
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
-    from gdnbench.lint.check import LintResult
-    from gdnbench.lint.finding import LintFinding
+    from gdnbench.lint.check import LintFinding, LintResult
 
 
 def lint(

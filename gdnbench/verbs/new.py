@@ -14,8 +14,7 @@ from gdnbench.render.units import short_path
 from gdnbench.verbs.options import JsonOption, QuietOption
 
 if TYPE_CHECKING:
-    from gdnbench.catalog.new_kernel import NewKernel
-    from gdnbench.catalog.new_op import NewOp
+    from gdnbench.catalog.new import NewKernel, NewOp
 
 
 def new(
@@ -55,8 +54,7 @@ def new(
         raise UsageError(problem, "as in gdnbench new decode-mine --from decode-v4, or gdnbench new --op rms-norm")
     if op and origin:
         raise UsageError("--op does not go with --from: an op is not copied", "leave --from out")
-    from gdnbench.catalog.new_kernel import make_kernel
-    from gdnbench.catalog.new_op import make_op
+    from gdnbench.catalog.new import make_kernel, make_op
     from gdnbench.render.output import print_written
 
     made = make_op(op, to) if op else make_kernel(name, origin, to)
@@ -67,7 +65,7 @@ def new(
 
 
 def _next_steps(made: NewKernel | NewOp) -> list[str]:
-    from gdnbench.catalog.new_op import NewOp
+    from gdnbench.catalog.new import NewOp
 
     if isinstance(made, NewOp):
         return [

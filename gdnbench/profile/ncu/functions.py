@@ -71,7 +71,10 @@ class Function:
 
     def median(self, quantity: NcuQuantity) -> float | None:
         """Returns the median over the launches, None if the report lacks the quantity, or NaN where ncu wrote NaN."""
-        return _median(self.values(quantity))
+        values = self.values(quantity)
+        if not values:
+            return None
+        return math.nan if any(map(math.isnan, values)) else statistics.median(values)
 
     def stall_values(self, reason: str) -> tuple[float, ...]:
         """Returns the cycles per instruction that a warp stalls for a reason, of each launch."""
@@ -171,7 +174,7 @@ def compare_functions(before: Sequence[Function], after: Sequence[Function]) -> 
 
 
 def _difference(before: Function, after: Function) -> FunctionDifference:
-    pairs = [*_quantity_changes(before, after), *_stall_changes(before, after)]
+    pairs = list(_pairs(before, after))
     changes = tuple(pair for pair in pairs if has_changed(pair.before, pair.after, pair.unit))
     return FunctionDifference(before, after, changes, len(pairs))
 
@@ -191,36 +194,15 @@ def has_changed(before: Sequence[float], after: Sequence[float], unit: str) -> b
     return gap > max(max(before) - min(before), max(after) - min(after)) and abs(one - other) > floor
 
 
-def _quantity_changes(before: Function, after: Function) -> Iterator[CounterChange]:
-    for group in dict.fromkeys(quantity.group for quantity in QUANTITIES):
-        for quantity in QUANTITIES:
-            values = before.values(quantity), after.values(quantity)
-            if quantity.group == group and all(values):
-                yield _change(quantity, *values)
-
-
-def _change(quantity: NcuQuantity, before: tuple[float, ...], after: tuple[float, ...]) -> CounterChange:
-    return CounterChange(quantity.key, quantity.title, quantity.unit, quantity.group, before, after, quantity.better)
-
-
-def _stall_changes(before: Function, after: Function) -> Iterator[CounterChange]:
-    reasons = dict.fromkeys((*before.stalls(), *after.stalls()))
-    for reason in reasons:
-        yield CounterChange(
-            f"stall_{reason}",
-            reason,
-            "cycles",
-            STALLS,
-            before.stall_values(reason),
-            after.stall_values(reason),
-            "" if reason == "selected" else "lower",
-        )
-
-
-def _median(values: Sequence[float]) -> float | None:
-    if not values:
-        return None
-    return math.nan if any(map(math.isnan, values)) else statistics.median(values)
+def _pairs(before: Function, after: Function) -> Iterator[CounterChange]:
+    for one in QUANTITIES:
+        values = before.values(one), after.values(one)
+        if all(values):
+            yield CounterChange(one.key, one.title, one.unit, one.group, *values, one.better)
+    for reason in dict.fromkeys((*before.stalls(), *after.stalls())):
+        values = before.stall_values(reason), after.stall_values(reason)
+        better: Better = "" if reason == "selected" else "lower"
+        yield CounterChange(f"stall_{reason}", reason, "cycles", STALLS, *values, better)
 
 
 _TRAFFIC = {

@@ -34,7 +34,7 @@ COLUMNS = (*_LAUNCH, *_METRIC)  # the op's axes follow the column `op`
 
 class _Launch(msgspec.Struct, frozen=True):
     launch: SmallCount
-    kernel: Text = ""
+    label: Text = msgspec.field(default="", name="kernel")
     op: Text = ""
     gpu: Text = ""
     arch: Text = ""
@@ -147,7 +147,10 @@ def _profiles_of(head: Sequence[str], rows: Iterable[Sequence[str]]) -> tuple[La
         metrics, metric = found.setdefault(seen[key], {}), _metric_of(row)
         if metrics.setdefault(metric.name, metric) is not metric:
             raise ValueError(f"metric: {metric.name} is there twice for one launch")
-    return tuple(_profile_of(launch, workload, metrics) for (launch, workload), metrics in found.items())
+    return tuple(
+        LaunchProfile(workload=workload, metrics=metrics, **msgspec.structs.asdict(launch))
+        for (launch, workload), metrics in found.items()
+    )
 
 
 def _workload_of(row: Mapping[str, str]) -> Workload | None:
@@ -171,20 +174,6 @@ def _metric_of(row: Mapping[str, str]) -> Metric:
     value = _value(cells.value)
     check_value(cells.metric, value)
     return Metric(cells.metric, cells.unit, value, cells.section)
-
-
-def _profile_of(launch: _Launch, workload: Workload | None, metrics: Mapping[str, Metric]) -> LaunchProfile:
-    return LaunchProfile(
-        label=launch.kernel,
-        op=launch.op,
-        workload=workload,
-        gpu=launch.gpu,
-        arch=launch.arch,
-        function=launch.function,
-        launch=launch.launch,
-        metrics=metrics,
-        source=launch.source,
-    )
 
 
 def _value(text: str) -> Value:

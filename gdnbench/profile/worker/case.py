@@ -8,12 +8,10 @@ has no rounds, no control and no interval: it is for differences of many per cen
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,7 @@ from cuda.bindings import driver
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen.build import build
+from gdnbench.codegen.build import Job, build
 from gdnbench.errors import ProfilerError
 from gdnbench.launch import Binder, Launcher, Workspace, load, load_numerics, load_stamped
 from gdnbench.model.case import Case
@@ -31,13 +29,10 @@ from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel, launch_o
 from gdnbench.profile.process import DOMAIN, PROFILED, ProfileTask, range_name
 from gdnbench.profile.stamps import HEAD, UNWRITTEN, StampedKernel, Stamps, WordArray
 from gdnbench.verify.check import consult_oracle, verify_launcher
-from gdnbench.workers.cold import L2Flush, raise_clock
+from gdnbench.workers.cold import BlockingKernel, L2Flush, raise_clock
 
 WARM_UPS = 5  # compile, load, and settle the allocator before profiling
 _CYCLES = 20_000_000  # 10 ms at 1.98 GHz, so that the 3 µs of a launch are 0.03 %
-_LEAST_BLOCK_S = 60e-6  # time to enqueue two events and a launch
-_CYCLES_PER_S = 3e9  # above any GPU's SM clock, so that the kernel blocks for long enough
-_TRIALS = 5
 
 
 @dataclass(frozen=True)
@@ -54,14 +49,14 @@ class PlacedCase:
         return self.workspaces[0]
 
 
-def place_case(task: ProfileTask, *, copies: int = 1) -> PlacedCase:
-    """Draws inputs of the op's first kind on the GPU, at `copies` placements."""
+def place_case(task: ProfileTask, *, copies: int = 1, device: str = "cuda") -> PlacedCase:
+    """Draws inputs of the op's first kind on a device, at `copies` placements."""
     catalog = load_catalog(Path(root) for root in task.roots)
     op = catalog.ops[task.op]
     numerics = load_numerics(op, catalog.op_folders[op.name])
     case = task.case
     kind = op.inputs_to_verify(case.workload)[0]
-    first = Workspace.make(op, numerics, case.workload, seed=task.seed, device="cuda", scenario=kind)
+    first = Workspace.make(op, numerics, case.workload, seed=task.seed, device=device, scenario=kind)
     workspaces = (first, *(first.copy() for _ in range(copies - 1)))
     torch.cuda.synchronize()
     return PlacedCase(catalog.entries[case.variant.kernel], case, workspaces)
@@ -95,11 +90,10 @@ def measure_sm_mhz() -> float:
 def time_cold(arms: Mapping[str, Sequence[Launcher]], samples: int, seed: int) -> dict[str, list[float]]:
     """Times `arms`, launchers of placements by name, in shuffled turn; returns `samples` cold times, µs, by name."""
     stream = torch.cuda.current_stream()
-    flush = L2Flush()
+    flush, blocking = L2Flush(), BlockingKernel()
     order = random.Random(seed)
     names = list(arms)
     pairs: dict[str, list[tuple[torch.cuda.Event, torch.cuda.Event]]] = {name: [] for name in names}
-    blocking = _blocking_cycles([runs[0] for runs in arms.values()])
     raise_clock()
     for sample in range(samples):
         order.shuffle(names)
@@ -107,30 +101,14 @@ def time_cold(arms: Mapping[str, Sequence[Launcher]], samples: int, seed: int) -
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
             run = arms[name][sample % len(arms[name])]
             flush()
-            torch.cuda._sleep(blocking)  # type: ignore[no-untyped-call]
+            blocking.enqueue()
             begin.record(stream)
             run()
             end.record(stream)
+            blocking.release()
             pairs[name].append((begin, end))
         stream.synchronize()
     return {name: [begin.elapsed_time(end) * 1e3 for begin, end in timed] for name, timed in pairs.items()}
-
-
-def _blocking_cycles(runs: Sequence[Launcher]) -> int:
-    """Returns cycles for the blocking kernel: twice the slowest launcher's host time, as some launch many kernels."""
-    longest = max(_host_s(run) for run in runs)
-    return int(max(_LEAST_BLOCK_S, 2 * longest) * _CYCLES_PER_S)
-
-
-def _host_s(run: Launcher) -> float:
-    times = []
-    for _ in range(_TRIALS):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    torch.cuda.synchronize()
-    return median(times)
 
 
 def launch_in_ranges(task: ProfileTask) -> None:
@@ -142,20 +120,15 @@ def launch_in_ranges(task: ProfileTask) -> None:
             run()
         torch.cuda.synchronize()
         for _ in range(task.launches):
-            _launch(run, range_name(task.op, placed.case, task.source))
-
-
-def _launch(run: Launcher, name: str) -> None:
-    # The push/pop range names the launch; the start/end range, which needs no stack, is the profiler's filter.
-    with nvtx.annotate(name, domain=DOMAIN):
-        profiled = nvtx.start_range(PROFILED, domain=DOMAIN)
-        run()
-        torch.cuda.synchronize()
-        nvtx.end_range(profiled)
+            # The push/pop range names the launch; the start/end range, which needs no stack, is the profiler's filter.
+            with nvtx.annotate(range_name(task.op, placed.case, task.source), domain=DOMAIN):
+                profiled = nvtx.start_range(PROFILED, domain=DOMAIN)
+                run()
+                torch.cuda.synchronize()
+                nvtx.end_range(profiled)
 
 
 PLACEMENTS = 4  # a launch's time depends on the random placement of tensors
-_STAMPED_WARM_UPS = 5
 MOST_RECORDS = 1 << 20  # 44 MB with six phases; limits launches with many warps
 _COST_SAMPLES = 200
 _WARP = 32
@@ -176,9 +149,9 @@ def stamp_phases(task: ProfileTask) -> None:
         names = _names(code)
         buffer = torch.empty((_warps(placed, launch), HEAD + len(names)), dtype=torch.int32, device="cuda")
         write_global(code, "gdnbench_phase_records", buffer.data_ptr().to_bytes(8, "little"))
-        stamped = _bind_all(bind, placed)
+        stamped = bind_all(bind, placed)
         verify_altered(stamped[0], placed, "stamped")
-        plain = _bind_all(load(placed.entry, placed.case.variant, placed.case.workload), placed)
+        plain = bind_all(load(placed.entry, placed.case.variant, placed.case.workload), placed)
         records = _record(stamped, buffer, max(1, min(task.launches, MOST_RECORDS // len(buffer))))
         times = time_cold({"plain": plain, "stamped": stamped}, _COST_SAMPLES, task.seed)
     about = _about(task, placed, names, launch)
@@ -201,9 +174,10 @@ def _block_warps(placed: PlacedCase, launch: CudaLaunch) -> int:
     return -(-launch.block(placed.case.workload, placed.case.variant.params) // _WARP)
 
 
-def _bind_all(bind: Binder, placed: PlacedCase) -> list[Launcher]:
+def bind_all(bind: Binder, placed: PlacedCase) -> list[Launcher]:
+    """Binds a kernel at every placement, and warms it up there."""
     runs = [bind(workspace) for workspace in placed.workspaces]
-    for _ in range(_STAMPED_WARM_UPS):
+    for _ in range(WARM_UPS):
         for run in runs:
             run()
     torch.cuda.synchronize()
@@ -227,7 +201,7 @@ def _about(task: ProfileTask, placed: PlacedCase, names: tuple[str, ...], launch
     major, minor = torch.cuda.get_device_capability()
     arch, case = f"sm_{major}{minor}", placed.case
     plain, stamped = (
-        build(placed.entry, case.variant, case.workload, arch, launch=task.entry, stamped=marks, disassembled=False)
+        build(Job(placed.entry, case.variant, case.workload, arch, task.entry, stamped=marks, disassembled=False))
         for marks in (False, True)
     )
     return StampedKernel(
@@ -279,16 +253,12 @@ def _check(answer: tuple[Any, ...], name: str) -> tuple[Any, ...]:
 
 def launch_untouched(task: ProfileTask) -> None:
     """Launches the task's case once on inputs of the op's first kind, synchronizes, and writes the task's result."""
-    catalog = load_catalog(Path(root) for root in task.roots)
-    op, case = catalog.ops[task.op], task.case
-    entry = catalog.entries[case.variant.kernel]
-    numerics = load_numerics(op, catalog.op_folders[op.name])
-    kind = op.inputs_to_verify(case.workload)[0]
-    drawn = Workspace.make(op, numerics, case.workload, seed=task.seed, device="cpu", scenario=kind)
-    if isinstance(entry.kernel, CudaKernel | TritonKernel):
-        drawn.by_name(entry.kernel.scratch, case.variant.params)  # allocates the scratch
+    placed = place_case(task, device="cpu")
+    kernel, variant, drawn = placed.entry.kernel, task.case.variant, placed.workspace
+    if isinstance(kernel, CudaKernel | TritonKernel):
+        drawn.by_name(kernel.scratch, variant.params)  # allocates the scratch
     with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
-        run = load(entry, case.variant, case.workload)(_on_gpu(drawn))  # keeps the tensors alive
+        run = load(placed.entry, variant, task.case.workload)(_on_gpu(drawn))  # keeps the tensors alive
         run()
         torch.cuda.synchronize()
     Path(task.result).write_text("launched\n")

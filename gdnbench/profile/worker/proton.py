@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +18,7 @@ from gdnbench.launch.bind import bind_compiled
 from gdnbench.model.kernel import TritonKernel
 from gdnbench.profile.process import ProfileTask
 from gdnbench.profile.recording import INSTRUMENTED, PLAIN, WARM_UPS, Recording
-from gdnbench.profile.worker.case import PlacedCase, measure_sm_mhz, place_case, time_cold, verify_altered
+from gdnbench.profile.worker.case import PlacedCase, bind_all, measure_sm_mhz, place_case, time_cold, verify_altered
 from gdnbench.workers.cold import L2Flush, raise_clock
 
 # Cost of Proton's modes on an H200, by the shortest scope (two records around one store): 32 cycles by default, 20 with
@@ -34,38 +32,48 @@ _PLACEMENTS = 8  # placement alone changes a kernel's time by some per cent
 _SAMPLES = 200  # of each arm
 
 
-@dataclass(frozen=True)
-class Instrumented:
-    """A traced kernel with the fields of `Recording`; `launchers`, one a placement, fetch no records."""
-
-    trace: Path
-    launchers: Sequence[Launcher]
-    capacity: int
-    sm_mhz: tuple[float, float]
-    notes: tuple[str, ...]
-
-
-def instrument(placed: PlacedCase, task: ProfileTask, base: Path) -> Instrumented:
-    """Traces cold launches of a Triton kernel into a file at `base`, a path without suffixes.
+def trace_scopes(task: ProfileTask) -> None:
+    """Traces cold launches of a Triton kernel, and writes a `Recording` as the task's result, the trace beside it.
 
     Raises BuildError if it does not compile; ProfilerError if it has no scopes, or its numbers are wrong when
     instrumented.
     """
-    jit = Jit(placed)
-    same = jit.makes_our_code()
-    with TemporaryDirectory(prefix="gdnbench-proton-") as folder:
-        compiled, sm_mhz = _trace(jit, task.launches, Path(folder) / "trace")
-        if not compiled.metadata.profile_scratch_size:
-            raise ProfilerError("it has no scopes: mark its phases by `with trace.scope(...)`, see gdnbench.trace")
-        trace = base.with_name(f"{base.name}.chrome_trace.gz")
-        with (Path(folder) / "trace.chrome_trace").open("rb") as written, gzip.open(trace, "wb", 6) as packed:
-            shutil.copyfileobj(written, packed)  # Perfetto opens it gzipped: a twentieth of its size
-    launchers = _launchers(jit, compiled, placed)
-    verify_altered(launchers[0], placed, "instrumented")
-    return Instrumented(trace, launchers, capacity_of(compiled.metadata), sm_mhz, _notes(same, *sm_mhz))
+    import triton
+
+    result = Path(task.result)
+    trace = result.with_suffix(".chrome_trace.gz")
+    with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
+        placed = place_case(task, copies=_PLACEMENTS)
+        # Before Proton starts: a later build would be instrumented, and cached as the plain kernel.
+        plain = bind_all(load(placed.entry, placed.case.variant, placed.case.workload), placed)
+        jit = Jit(placed)
+        same = jit.makes_our_code()
+        with TemporaryDirectory(prefix="gdnbench-proton-") as folder:
+            compiled, sm_mhz = _launch_traced(jit, task.launches, Path(folder) / "trace")
+            if not compiled.metadata.profile_scratch_size:
+                raise ProfilerError("it has no scopes: mark its phases by `with trace.scope(...)`, see gdnbench.trace")
+            with (Path(folder) / "trace.chrome_trace").open("rb") as written, gzip.open(trace, "wb", 6) as packed:
+                shutil.copyfileobj(written, packed)  # Perfetto opens it gzipped: a twentieth of its size
+        launchers = _launchers(jit, compiled, placed)
+        verify_altered(launchers[0], placed, "instrumented")
+        times_us = time_cold({PLAIN: plain, INSTRUMENTED: launchers}, _SAMPLES, task.seed)
+    Recording(
+        op=task.op,
+        case=placed.case,
+        gpu=torch.cuda.get_device_name(),
+        triton=triton.__version__,
+        times_us=times_us,
+        trace=trace.name,
+        mode=MODE,
+        launches=task.launches,
+        capacity=capacity_of(compiled.metadata),
+        sm_mhz=sm_mhz,
+        notes=_notes(same, *sm_mhz),
+        source=task.source,
+    ).write(result)
 
 
-def _trace(jit: Jit, launches: int, base: Path) -> tuple[Any, tuple[float, float]]:
+def _launch_traced(jit: Jit, launches: int, base: Path) -> tuple[Any, tuple[float, float]]:
     import triton.profiler as proton
     from triton.profiler import language
 
@@ -93,6 +101,7 @@ def capacity_of(metadata: Any) -> int:
 
 
 def _launchers(jit: Jit, compiled: Any, placed: PlacedCase) -> list[Launcher]:
+    """Binds the traced kernel at every placement; nothing fetches its records."""
     from triton.runtime._allocation import set_profile_allocator
 
     nbytes = prod(jit.grid) * compiled.metadata.num_ctas * compiled.metadata.profile_scratch_size
@@ -149,39 +158,3 @@ class Jit:
         constants = constants_of(self._placed.case.variant.params, self._placed.case.workload)
         values = {**constants, **workspace.inputs, **workspace.scalars, **workspace.outputs}
         return [values[name] for name in self._function.arg_names]
-
-
-def trace_scopes(task: ProfileTask) -> None:
-    """Records the kernel and writes a `Recording` as the task's result; raises as `instrument`."""
-    import triton
-
-    result = Path(task.result)
-    with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
-        placed = place_case(task, copies=_PLACEMENTS)
-        # Before Proton starts: a later build would be instrumented, and cached as the plain kernel.
-        plain = _bind_plain(placed)
-        traced = instrument(placed, task, result.with_suffix(""))
-        times_us = time_cold({PLAIN: plain, INSTRUMENTED: traced.launchers}, _SAMPLES, task.seed)
-    Recording(
-        op=task.op,
-        case=placed.case,
-        gpu=torch.cuda.get_device_name(),
-        triton=triton.__version__,
-        times_us=times_us,
-        trace=traced.trace.name,
-        mode=MODE,
-        launches=task.launches,
-        capacity=traced.capacity,
-        sm_mhz=traced.sm_mhz,
-        notes=traced.notes,
-        source=task.source,
-    ).write(result)
-
-
-def _bind_plain(placed: PlacedCase) -> Sequence[Launcher]:
-    bind = load(placed.entry, placed.case.variant, placed.case.workload)
-    launchers = [bind(workspace) for workspace in placed.workspaces]
-    for run in launchers:
-        run()
-    torch.cuda.synchronize()
-    return launchers

@@ -15,7 +15,7 @@ from cuda.bindings import driver
 from cuda.core import ObjectCode
 
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen.build import build
+from gdnbench.codegen.build import Job, build
 from gdnbench.errors import GdnbenchError
 from gdnbench.launch import Launcher, Numerics, Workspace, load
 from gdnbench.launch.bind import c_value
@@ -99,13 +99,12 @@ class Layers:
 
 
 class Chain:
-    """A kernel bound to every layer; `loop` reads launches from a graph, None if there is no C loop."""
+    """A kernel bound to every layer."""
 
-    def __init__(self, entry: CatalogEntry, variant: Variant, layers: Layers, loop: CLoop | None) -> None:
+    def __init__(self, entry: CatalogEntry, variant: Variant, layers: Layers) -> None:
         self.entry = entry
         self.variant = variant
         self.layers = layers
-        self._loop = loop
         binder = load(entry, variant, layers.workspaces[0].workload)
         self._launchers: tuple[Launcher, ...] = tuple(binder(workspace) for workspace in layers.workspaces)
         self._captured: CapturedCall | None = None
@@ -126,10 +125,8 @@ class Chain:
             outputs.append(run())
         self.outputs = outputs
 
-    def launches(self) -> tuple[list[Launch], list[int]]:
+    def launches(self, loop: CLoop) -> tuple[list[Launch], list[int]]:
         """The captured launches and each one's layer, -1 between two; NotLaunchedError for other nodes."""
-        if self._loop is None:
-            raise NotLaunchedError("there is no C loop here")
         if self._captured is None:
             try:
                 self._captured = capture(self._run_and_keep, strict=False)
@@ -148,7 +145,7 @@ class Chain:
         owners = [0] * each
         for layer in range(1, count):
             owners += [-1] * bool(gaps) + [layer] * each
-        return [self._loop.read_node(int(node)) for node, _ in nodes], owners
+        return [loop.read_node(int(node)) for node, _ in nodes], owners
 
     def _run_and_keep(self) -> tuple[torch.Tensor, ...]:
         self.run()
@@ -218,9 +215,11 @@ Enqueue = Callable[[], object]
 
 def make_path(case: StepCase, chain: Chain, loop: CLoop | None, stream: int) -> Enqueue:
     """The call that enqueues the chain on the current stream; GdnbenchError if it cannot by this path."""
+    if case.path is Way.PYTHON:
+        return chain.run
+    if loop is None:
+        raise NotLaunchedError("there is no C compiler here (cc, gcc or clang), so there is no C loop")
     match case.path:
-        case Way.PYTHON:
-            return chain.run
         case Way.C_LOOP:
             return _loop_call(case, chain, loop, stream)
         case Way.GRAPH | Way.GRAPH_PDL:
@@ -241,10 +240,8 @@ def _holding(call: Enqueue, *held: object) -> Enqueue:
     return run
 
 
-def _loop_call(case: StepCase, chain: Chain, loop: CLoop | None, stream: int) -> Enqueue:
-    if loop is None:
-        raise NotLaunchedError("there is no C compiler here (cc, gcc or clang), so there is no C loop")
-    launches, owners = chain.launches()
+def _loop_call(case: StepCase, chain: Chain, loop: CLoop, stream: int) -> Enqueue:
+    launches, owners = chain.launches(loop)
     if case.path is Way.GRAPH_PDL:
         for launch, layer in zip(launches, owners, strict=True):
             launch.programmatic = layer > 0
@@ -280,15 +277,14 @@ def _add_windows(chain: Chain, launches: list[Launch], owners: list[int]) -> Non
             launch.window_bytes, launch.hit_ratio = min(nbytes, most), ratio
 
 
-def _walk_call(chain: Chain, loop: CLoop | None, stream: int) -> Enqueue:
+def _walk_call(chain: Chain, loop: CLoop, stream: int) -> Enqueue:
     """One launch of the kernel's function over all layers, with as many blocks as can be resident at once."""
     entry, variant = chain.entry, chain.variant
     workload = chain.layers.workspaces[0].workload
-    if loop is None or not isinstance(entry.kernel, CudaKernel):
-        raise NotLaunchedError("there is no C compiler here (cc, gcc or clang), so there is no C loop")
+    assert isinstance(entry.kernel, CudaKernel)  # others have no such function
     declared = entry.kernel.launches[0]
     major, minor = torch.cuda.get_device_capability()
-    built = build(entry, variant, workload, f"sm_{major}{minor}", launch=declared.entry, disassembled=False)
+    built = build(Job(entry, variant, workload, f"sm_{major}{minor}", declared.entry, disassembled=False))
     code = ObjectCode.from_cubin(Path(built.cubin).read_bytes())
     kernel = code.get_kernel(walk_of(entry))
     threads = declared.block(workload, variant.params)

@@ -99,7 +99,7 @@ class _Steps:
                         op, numerics, workload, layers=task.layers, seed=task.seed, stand_in=stand_in
                     )
                 if (variant, workload) not in chains:
-                    chains[variant, workload] = Chain(catalog.entries[variant.kernel], variant, layers[workload], loop)
+                    chains[variant, workload] = Chain(catalog.entries[variant.kernel], variant, layers[workload])
                 chain = chains[variant, workload]
                 ready = _Ready(case, chain, make_path(case, chain, loop, self._device.stream.cuda_stream))
                 self._check(ready)

@@ -1,4 +1,4 @@
-"""Copies a kernel's folder under a new name, and checks that the copy loads."""
+"""Makes what is new: a copy of a kernel's folder that loads, or a small op that is right, to be made one's own."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 
-from gdnbench.catalog.catalog import Catalog, load_catalog
+from gdnbench.catalog.catalog import Catalog, default_roots, load_catalog, own_roots
 from gdnbench.catalog.entry import Broken, CatalogEntry, label_parts
 from gdnbench.catalog.load import LoadedOp, load_kernel
 from gdnbench.catalog.select import find_broken, find_variant
 from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.model.case import Variant
-from gdnbench.model.declaration import ParamValue
+from gdnbench.model.declaration import EVERY, ParamValue, check_name
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -58,7 +58,8 @@ def make_kernel(name: str, origin: str, to: Path | None = None) -> NewKernel:
         what = f"a preset of {owner.kernel.name}" if name in owner.kernel.presets else f"a kernel in {owner.folder}"
         raise UsageError(f"{name} exists already: {what}", "choose another name")
     copies = changed_files(entry, changes, files)
-    op_folder = op_folder_in(root, entry)
+    known = (entry.folder.parent, entry.op_folder)
+    op_folder = next((folder for folder in known if folder.parent == root), root / entry.op.name)
     if broken := next((each for each in catalog.broken if each.folder == op_folder), None):
         raise UsageError(f"{op_folder} declares an op that does not load: {broken.reason}", "mend its op.py first")
     folder = op_folder / folder_of(name, op)
@@ -105,12 +106,6 @@ def checked_root(to: Path) -> Path:
     if (to / "op.py").is_file():
         raise UsageError(f"{to} holds the kernels of one op", f"--to takes the folder above it: --to {to.parent}")
     return to
-
-
-def op_folder_in(root: Path, source: CatalogEntry) -> Path:
-    """Returns the folder in `root` for the kernels of `source`'s op; it need not exist."""
-    known = (source.folder.parent, source.op_folder)
-    return next((folder for folder in known if folder.parent == root), root / source.op.name)
 
 
 def read_folder(folder: Path) -> dict[Path, bytes]:
@@ -326,3 +321,43 @@ def _literal(value: ParamValue) -> str:
 def _computed(what: str) -> UsageError:
     hint = "copy its folder and edit it by hand"
     return UsageError(f"variant.py computes {what}, and only what it writes out can be changed", hint)
+
+
+_TEMPLATE = Path(__file__).resolve().parent / "template"
+_NAME_THERE = re.compile(rb"\bexample\b")
+_OP_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+@dataclass(frozen=True)
+class NewOp:
+    """An op in the folder of kernels `root`; `files` lie in its own folder."""
+
+    name: str
+    root: Path
+    folder: Path
+    files: tuple[Path, ...]
+
+
+def make_op(name: str, to: Path | None = None) -> NewOp:
+    """Writes an op of this name with a kernel of each language, all of which verify.
+
+    It goes into `to`, else the project's first folder of kernels, else `kernels/` here.
+    Raises UsageError for an invalid or taken name, or a place that cannot be written.
+    """
+    if not _OP_NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is not an op's name", "lower-case letters, digits, single dashes, as in rms-norm")
+    try:
+        check_name(name if name == EVERY else f"{name}-triton")  # its longest
+    except DeclarationError as error:
+        raise UsageError(error.message, error.hint) from error
+    root = checked_root(to.expanduser().resolve()) if to else next(iter(own_roots()), Path.cwd() / "kernels")
+    files = {path: _NAME_THERE.sub(name.encode(), data) for path, data in read_folder(_TEMPLATE).items()}
+    kernels = [path.parent for path in files if path.name == "variant.py"]
+    catalog = load_catalog((*default_roots(), root))
+    if folder := catalog.op_folders.get(name):
+        raise UsageError(f"{name} exists already: an op in {folder}", "choose another name")
+    for each in (name, *(f"{name}-{kernel}" for kernel in kernels)):
+        if owner := catalog.owner(each):
+            raise UsageError(f"{each} exists already: a kernel in {owner.folder}", "choose another name")
+    write_folder(root / name, files, lambda _hidden: None)
+    return NewOp(name, root, root / name, tuple(files))
