@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.request import device_of
 from gdnbench.codegen.builds import Builds, archs_of, build_cases, build_rows, serialized_warnings
-from gdnbench.errors import GdnbenchError
+from gdnbench.errors import GdnbenchError, MachineError
 from gdnbench.machine.gpus import alone_on, spec_of
 from gdnbench.measure import timing
 from gdnbench.measure.inputs import InputsProbe, effects_of_inputs
@@ -25,12 +26,14 @@ from gdnbench.measure.schedule import (
     FixedRounds,
     Race,
     Schedule,
+    Segment,
     SequentialSchedule,
     memory_blocks,
     most_placed_bytes,
     round_share,
     sample_count,
 )
+from gdnbench.measure.timing import Target
 from gdnbench.measure.write import write_run
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Build, Gpu
@@ -38,7 +41,7 @@ from gdnbench.model.kernel import Device
 from gdnbench.model.op import Op
 from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.workload import Workload
-from gdnbench.process.events import Observer, PhaseBegun, RaceStatus
+from gdnbench.process.events import NoteMade, Observer, PhaseBegun, RaceStatus
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.files import Journal, RunFolder
 from gdnbench.store.info import (
@@ -62,6 +65,8 @@ from gdnbench.workers.task import Phase, Task
 Record = Callable[[Event], None]
 MEMORY_SHARE = 0.6  # share of the GPU's memory for tensors; the rest is for libraries and kernels' allocations
 CPU_MEMORY_BYTES = 8 << 30
+_IN_ONE_PROCESS: tuple[Clock, ...] = ("cupti",)
+"""The clocks that are read in NVBench's processes."""
 
 
 @dataclass(frozen=True)
@@ -181,15 +186,30 @@ class Session:
         for block in blocks:
             groups = self._groups(block)
             schedule = self._schedule(groups, len(blocks))
+            probe = self._probe(block)
             while segment := schedule.next_segment(block, self.collected, task.samples, warm_us):
                 self.observer(RaceStatus(segment.standing))
+                targets = [Target(segment.cases, segment.rounds, self.collected, phase=segment.phase)]
+                if probe:
+                    targets.append(probe.target(self.probed))
+                targets += self._clock_targets(segment)
+                part = probe.task(task) if probe else task
                 try:
-                    part = replace(task, cases=segment.cases)
-                    timing.measure_groups(measuring, part, groups, segment.rounds, self.collected, segment.phase)
+                    timing.measure_groups(measuring, part, groups, targets)
                 finally:
                     if self.info.swept:  # a point with fewer rounds would count as dropped by the race
                         left = [case.id for case in segment.cases if case.id not in self.collected.lost]
                         self.collected.drop_incomplete_rounds(left)
+
+    def _clock_targets(self, segment: Segment) -> Iterator[Target]:
+        """The rounds by CUPTI in the same processes: a start of a process, and binding, take as long as the rounds."""
+        settings = self.settings
+        for clock in settings.clocks:
+            if clock in _IN_ONE_PROCESS and not self.info.swept:
+                share = 1.0 if settings.looks else segment.rounds / settings.rounds
+                rounds = math.ceil(settings.clock_rounds * share)
+                collected = self.clocked.setdefault(clock, Collected())
+                yield Target(segment.cases, rounds, collected, clock, phase=clock, unless_lost=self.collected)
 
     def _schedule(self, groups: Sequence[Sequence[Case]], blocks: int) -> Schedule:
         """The schedule of a block of workloads, of which a race's `blocks` share the budget equally."""
@@ -236,6 +256,7 @@ class Session:
         return int(MEMORY_SHARE * memory) or CPU_MEMORY_BYTES
 
     def _read_clocks(self, record: Record) -> None:
+        """Reads what processes of the run have not of the rounds by further clocks."""
         for clock in self.settings.clocks:
             timed = tuple(case for case in self.cases if self._is_healthy(case))
             if self.settings.looks and not any(case.role is Role.KERNEL for case in timed):
@@ -248,18 +269,26 @@ class Session:
                 timing.read_clock(self._measuring(record), task, schedule, collected, groups)
             self._disqualify()
 
-    def _probe_inputs(self) -> None:
-        """Measures a few rounds at the extremes of the inputs, on a GPU, but not for sweeps and scores."""
+    def _probe(self, cases: Sequence[Case]) -> InputsProbe | None:
+        """The probe of the inputs of some cases, on a GPU, but not for sweeps and scores."""
         if self.gpu is None or self.info.swept or self.settings.looks:
-            return
-        probe = InputsProbe(self.op, [case for case in self.cases if self._is_healthy(case)])
-        if not probe.cases:
+            return None
+        probe = InputsProbe(self.op, [case for case in cases if self._is_healthy(case)])
+        return probe if probe.cases else None
+
+    def _probe_inputs(self) -> None:
+        """Measures what processes of the run have not of the rounds at the extremes of the inputs."""
+        if not (probe := self._probe(self.cases)):
             return
         task = probe.task(self._timing_task(tuple(probe.origins)))
         measuring = self._measuring(lambda _event: None)  # a resumed run measures them again
+        target = probe.target(self.probed)
         for block in self._blocks(probe.cases):
             for cases in timing.trusted_first(block, self.catalog.entries):
-                probe.measure(measuring, replace(task, cases=cases), self.probed)
+                try:
+                    measuring.measure(task, [replace(target, cases=cases)])
+                except MachineError as error:
+                    self.observer(NoteMade(f"inputs: {error.message}"))
         for lost in probe.losses(self.probed):
             self.collected.take(lost)
 

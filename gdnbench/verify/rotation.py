@@ -27,7 +27,7 @@ from gdnbench.launch.numerics import Numerics, load_captured, load_numerics
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import is_captured
-from gdnbench.model.kernel import Kernel
+from gdnbench.model.kernel import CudaKernel, Kernel
 from gdnbench.model.status import GateResult
 from gdnbench.model.workload import Workload
 from gdnbench.store.journal import BUILD_STEPS, BURN_IN, StepBegun
@@ -349,5 +349,6 @@ def bind_cases(
             checks = TimedChecks(entry.kernel, checked[case.workload], *launches_of(task, case.id))
         rotations[case.id] = Rotation(bind, placements[sizes], checks, is_in_place=bool(entry.kernel.in_place))
         device.synchronize()
-        rotations[case.id].tuned = choices.of(entry.kernel.name, task.launched.get(case.id, ()))
+        if not isinstance(entry.kernel, CudaKernel):
+            rotations[case.id].tuned = choices.of(entry.kernel.name, task.launched.get(case.id, ()))
     return rotations
