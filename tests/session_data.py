@@ -75,6 +75,7 @@ class HealthyWorkers:
         """Has all sessions of the test employ these workers, and this process stand in for several."""
         for path in ("measure.timing", "verify.preflight"):
             monkeypatch.setattr(f"gdnbench.{path}.supervise", self)
+        monkeypatch.setattr("gdnbench.measure.start._warm", lambda _gpu: None)
         monkeypatch.setattr("gdnbench.store.files._hold", lambda _path: None)
         monkeypatch.setattr("gdnbench.measure.start.select_gpu", lambda *_: GPU)
         return self
