@@ -122,7 +122,7 @@ class Task:
     @property
     def most_rounds(self) -> int:
         """Number of rounds of the longest pass, burn-in included."""
-        return max(len(each.order) for each in (self, *self.further))
+        return max(len(each.order) for each in self.passes())
 
     def is_last(self, position: int) -> bool:
         """Whether the round at a position of `order` is the last of the pass."""
@@ -168,6 +168,8 @@ def _with_tuples(value: Any) -> Any:
     return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
 
 
+_ALLOCATIONS = 100_000
+"""Allocations between two collections of garbage, 700 by default: what a worker imports stays."""
 START_LIMIT_S = 180.0  # torch from a cold network disk
 
 
@@ -198,6 +200,7 @@ def load_torch(device: Device) -> Started:
         import torch
     finally:
         gc.freeze()
+        gc.set_threshold(_ALLOCATIONS, 50, 100)
         gc.enable()
     if device == "cpu":
         return Started("cpu")
