@@ -235,7 +235,9 @@ def measure_groups(
     measured = {case.id for target in targets for case in target.cases if case.id not in target.origins}
     before: set[str] = set()
     for group in groups:
-        if own := {case.id for case in group} & measured:
+        own = {case.id for case in group} & measured
+        kernels = {case.id for case in group if case.role is Role.KERNEL}
+        if own & kernels or (own and not kernels):  # else only what kernels are compared with is left
             parts = [target.of_group(own, before) for target in targets]
             measuring.measure(task, parts, measured - own, bridge=own & before)
             before |= own
