@@ -1,5 +1,8 @@
 """Runs from the request to the files, on a GPU whose workers are simulated."""
 
+from collections import Counter
+from dataclasses import replace
+
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.request import make_request
 from gdnbench.measure.plan import make_plan
@@ -7,7 +10,7 @@ from gdnbench.measure.start import begin_session
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
 from gdnbench.process.events import ignore
-from gdnbench.store.journal import Examined, HostTimes, Sampled, Started
+from gdnbench.store.journal import Examined, HostTimes, PassBegun, Sampled, Started
 from gdnbench.store.settings import Settings
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.workers.task import Phase
@@ -17,22 +20,33 @@ GPU = Gpu(0, "NVIDIA H200", "GPU-00000000-0000-0000-0000-000000000000", (9, 0), 
 
 
 class HealthyWorkers:
-    """Stands in for `supervise`: every case is healthy and takes its time, of which each sample has four."""
+    """Stands in for `supervise`: every case is healthy and takes its time, of which each sample has four.
+
+    `tasks` has one for each pass of a worker, `started` the numbers of workers.
+    """
 
     def __init__(self):
-        self.tasks = []
+        self.tasks, self.started = [], Counter()
 
     def __call__(self, _module, task, folder, name, _environment, on_event, _stop=None, warm=None):
         assert len(self.tasks) < 30, "starts workers for ever"
         task.write(folder / f"{name}.json")
         (folder / f"{name}.log").write_text("")
-        self.tasks.append(task)
+        self.started[task.phase] += 1
         if task.phase is Phase.EXAMINE:
+            self.tasks.append(task)
             on_event(Started(GPU.name, 132, 60 << 20))
             for case in task.cases:
                 on_event(Examined(case.id, Status.OK, launches=1, warm_us=3.0, params=self.params(task, case)))
             return WorkerOutcome(WorkerEnd.FINISHED)
-        return self.measure(task, on_event, folder)
+        for number, each in enumerate(task.passes()):
+            on_event(PassBegun(number))
+            of_pass = {id_ for ids in each.order for id_ in ids}
+            self.tasks.append(replace(each, cases=tuple(case for case in task.cases if case.id in of_pass)))
+            outcome = self.measure(self.tasks[-1], on_event, folder)
+            if outcome.end is not WorkerEnd.FINISHED:
+                return outcome
+        return WorkerOutcome(WorkerEnd.FINISHED)
 
     def measure(self, task, on_event, _folder):
         by_id = {case.id: case for case in task.cases}
@@ -61,6 +75,7 @@ class HealthyWorkers:
         """Has all sessions of the test employ these workers, and this process stand in for several."""
         for path in ("measure.timing", "verify.preflight"):
             monkeypatch.setattr(f"gdnbench.{path}.supervise", self)
+        monkeypatch.setattr("gdnbench.measure.start._warm", lambda _gpu: None)
         monkeypatch.setattr("gdnbench.store.files._hold", lambda _path: None)
         monkeypatch.setattr("gdnbench.measure.start.select_gpu", lambda *_: GPU)
         return self

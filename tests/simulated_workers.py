@@ -10,7 +10,7 @@ import numpy as np
 
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
-from gdnbench.store.journal import Examined, HostTimes, Sampled, Started
+from gdnbench.store.journal import Examined, HostTimes, PassBegun, Sampled, Started
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.workers.task import Phase
 
@@ -44,6 +44,15 @@ def simulate(_module, task, folder, name, _environment, on_event, _stop=None, wa
             on_event(Examined(case.id, Status.OK, launches=1, warm_us=3.0))
         return WorkerOutcome(WorkerEnd.FINISHED)
     by_id = {case.id: case for case in task.cases}
+    for number, each in enumerate(task.passes()):
+        on_event(PassBegun(number))
+        _measure(each, by_id, on_event)
+    if task.clock is None:
+        on_event(HostTimes(dict.fromkeys(by_id, 2.5)))
+    return WorkerOutcome(WorkerEnd.FINISHED)
+
+
+def _measure(task, by_id, on_event):
     process = _generator(task.clock, task.first_round)
     launch_us = 0.0 if task.clock else process.normal(LAUNCH_US, LAUNCH_SD_US)
     for position, ids in enumerate(task.order):
@@ -55,9 +64,6 @@ def simulate(_module, task, folder, name, _environment, on_event, _stop=None, wa
             kernel_us = true_us(by_id[case_id]) * of_process * noise.normal(1.0, 0.003)
             times_us = launch_us + kernel_us * noise.normal(1.0, 0.01, size=8)
             on_event(Sampled(number, case_id, tuple(times_us), (1965.0,)))
-    if task.clock is None:
-        on_event(HostTimes(dict.fromkeys(by_id, 2.5)))
-    return WorkerOutcome(WorkerEnd.FINISHED)
 
 
 def install(patch):
@@ -65,6 +71,7 @@ def install(patch):
     patch("gdnbench.machine.gpus.list_gpus", lambda: (GPU,))
     for place in ("remote.worker", "measure.start"):
         patch(f"gdnbench.{place}.list_gpus", lambda: (GPU,))
+    patch("gdnbench.measure.start._warm", lambda _gpu: None)
     for place in ("measure.timing", "verify.preflight"):
         patch(f"gdnbench.{place}.supervise", simulate)
 

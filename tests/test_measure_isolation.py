@@ -12,7 +12,7 @@ from gdnbench.analyse.rounds import Collected, RoundTimes
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.measure import timing as measure
 from gdnbench.measure.schedule import FixedRounds
-from gdnbench.measure.timing import TimingWorkers, isolated_groups, measure_groups, trusted_first
+from gdnbench.measure.timing import Target, TimingWorkers, isolated_groups, measure_groups, trusted_first
 from gdnbench.model.status import Role, Status
 from gdnbench.process.events import ignore
 from gdnbench.store.journal import BURN_IN, Examined, Sampled
@@ -82,7 +82,7 @@ def timed(monkeypatch, tmp_path):
         schedule = FixedRounds(rounds, processes, groups)
         measuring = TimingWorkers(tmp_path, {}, ignore, lambda _event: None)
         while segment := schedule.next_segment(cases, collected, task.samples, {}):
-            measure_groups(measuring, replace(task, cases=segment.cases), groups, segment.rounds, collected, "measure")
+            measure_groups(measuring, task, groups, [Target(segment.cases, segment.rounds, collected)])
         return collected
 
     return run

@@ -6,7 +6,7 @@ from run_data import case
 from gdnbench.analyse.rounds import Collected
 from gdnbench.errors import MachineError
 from gdnbench.measure import timing as timing_module
-from gdnbench.measure.timing import TimingWorkers
+from gdnbench.measure.timing import Target, TimingWorkers
 from gdnbench.model.status import Status
 from gdnbench.process.events import ignore
 from gdnbench.store.journal import Examined, Sampled, StepBegun
@@ -63,7 +63,7 @@ def measure(tmp_path, monkeypatch):
     def run(*script, rounds=5, collected=None, task=TASK):
         workers, found, journal = Workers(*script), collected or Collected(), []
         monkeypatch.setattr(timing_module, "supervise", workers)
-        TimingWorkers(tmp_path, {}, ignore, journal.append).measure(task, rounds, found)
+        TimingWorkers(tmp_path, {}, ignore, journal.append).measure(task, [Target(task.cases, rounds, found)])
         return workers.tasks, found, journal
 
     return run

@@ -27,7 +27,7 @@ from gdnbench.store.journal import (
     encode,
 )
 from gdnbench.workers.supervision import run_concurrently, worker_environment
-from gdnbench.workers.task import Phase, Task
+from gdnbench.workers.task import Pass, Phase, Task
 
 GATE = GateResult("output within 1 ulp", "typical", math.inf, 1.0, "[0, 3]", Status.WRONG_NUMBERS)
 EVENTS = [
@@ -114,6 +114,7 @@ def test_a_task_survives_its_file(tmp_path, phase):
     written = task(
         phase=phase, order=(ids, ids[::-1]), first_round=4, samples=dict.fromkeys(ids, 300), plain=True,
         launched=dict.fromkeys(ids, ("a", "b")), record="r.json", forms={ids[0]: ({"ROWS": 2}, {"MODE": "fast"})},
+        further=(Pass("cupti", (ids,), 3),),
     )  # fmt: skip
     written.write(tmp_path / "task.json")
     read = Task.read(tmp_path / "task.json")

@@ -78,7 +78,15 @@ def test_settings_that_cannot_be_measured_with_are_usage_errors(name, values):
 
 
 def chosen(**more):
-    not_asked = {"confidence", "budget_s", "looks", "clocks", "trim", "cold_tlb"}  # fixed, or set by another verb
+    not_asked = {
+        "confidence",
+        "budget_s",
+        "looks",
+        "clocks",
+        "trim",
+        "cold_tlb",
+        "until_clear",
+    }  # fixed, or set by another verb
     defaults = {field.name: field.default for field in fields(Settings) if field.name not in not_asked}
     values = {**defaults, "quick": False, "rounds": None, "samples": None, "processes": None, "seed": None}
     return choose_settings(more.pop("device", "cuda"), **{**values, **more})
@@ -93,6 +101,9 @@ def test_what_the_user_sets_beats_the_quick_defaults_and_those_beat_the_others()
 def test_the_defaults_are_those_that_the_documentation_names():
     assert (chosen().rounds, chosen().samples, chosen().processes, chosen().plain) == (42, 64, 3, False)
     assert chosen().clocks == ("cupti",)
+    assert chosen().until_clear
+    assert not chosen(rounds=42).until_clear  # who says how much is measured gets so much of every case
+    assert not chosen(processes=3).until_clear
     quick = chosen(quick=True)
     assert (quick.rounds, quick.samples, quick.processes, quick.clocks) == (7, 32, 1, ())
     on_cpu = chosen(device="cpu")

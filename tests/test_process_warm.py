@@ -9,10 +9,12 @@ import tempfile
 import textwrap
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from processes import Told, is_alive, wait_until_gone, write_worker
 
+from gdnbench.process import warm_parent
 from gdnbench.process.warm import WarmParent
 from gdnbench.process.worker import Worker, python_path
 
@@ -220,3 +222,10 @@ def not_there(runtime, monkeypatch):
 def test_where_there_can_be_no_socket_a_worker_is_a_process_of_its_own(tmp_path, runtime, monkeypatch, spoil):
     spoil(runtime, monkeypatch)
     assert int(Parent(tmp_path).told("tell(0, str(os.getppid()))")) == os.getpid()
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_process_that_has_asked_the_driver_for_gpus_forks_no_workers_for_them(monkeypatch, asked):
+    cuda = SimpleNamespace(_is_in_bad_fork=lambda: asked)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    assert warm_parent._can_fork() is not asked

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from run_data import Events, case
 
-from gdnbench.measure.worker import cupti, graph
+from gdnbench.measure.worker import cupti, gpu, graph
 from gdnbench.model.status import Status
 from gdnbench.store.journal import Examined, Refused, Sampled, StepBegun
 from gdnbench.workers import cold
@@ -59,7 +59,7 @@ class BlockingKernel:
 
 
 class Rotation:
-    is_in_place = False
+    is_in_place, tuned = False, ()
 
     def __init__(self, gpu, times_us):
         self._gpu, self._times_us, self.fails, self._at = gpu, times_us, False, 0
@@ -119,40 +119,41 @@ class Recorder:
 @pytest.fixture
 def worker(monkeypatch):
     """Runs a clock's `measure_all`; gives its events. `gpu`, `rotations` and `recorder` may be meddled with before."""
-    gpu = Gpu()
-    device = SimpleNamespace(stream=gpu, current=nullcontext, synchronize=lambda: None)
-    rotations = {case_id: Rotation(gpu, times_us) for case_id, times_us in TRUE_US.items()}
-    recorder = Recorder(gpu)
-    for module in (cupti, graph):
+    made = Gpu()
+    device = SimpleNamespace(stream=made, current=nullcontext, synchronize=lambda: None)
+    rotations = {case_id: Rotation(made, times_us) for case_id, times_us in TRUE_US.items()}
+    recorder = Recorder(made)
+    for module in (cupti, gpu, graph):
         for name, stand_in in {
             "CudaDevice": lambda: device,
             "bind_cases": lambda *_: rotations,
-            "L2Flush": lambda: lambda: gpu.do(FILL, FLUSH_NS),
+            "L2Flush": lambda: lambda: made.do(FILL, FLUSH_NS),
             "SmClock": lambda _stack: SimpleNamespace(read=lambda: (1980.0,)),
             "raise_clock": lambda _clock: None,
             "gc": SimpleNamespace(disable=lambda: None),
         }.items():
-            monkeypatch.setattr(module, name, stand_in)
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, stand_in)
     monkeypatch.setattr("gdnbench.workers.device.is_alive", lambda _device: True)
-    monkeypatch.setattr(cold, "DitherAndScrub", lambda seed: DitherAndScrub(gpu, seed))
+    monkeypatch.setattr(cold, "DitherAndScrub", lambda seed: DitherAndScrub(made, seed))
     monkeypatch.setattr(
-        cupti, "EmptyKernel", lambda name: SimpleNamespace(launch=lambda: gpu.do(f"gdnbench_{name}", 600))
+        cupti, "EmptyKernel", lambda name: SimpleNamespace(launch=lambda: made.do(f"gdnbench_{name}", 600))
     )
     monkeypatch.setattr(cupti, "ActivityRecorder", lambda: recorder)
-    monkeypatch.setattr(cupti, "BlockingKernel", lambda: BlockingKernel(gpu))
-    _fake_graphs(monkeypatch, gpu)
+    monkeypatch.setattr(cupti, "BlockingKernel", lambda: BlockingKernel(made))
+    _fake_graphs(monkeypatch, made)
 
     def run(module, **more):
         values = {"order": ((SHORT.id, LONG.id), (LONG.id, SHORT.id), (SHORT.id, LONG.id)), "first_round": 5}
         task = Task(
             Phase.MEASURE, "cuda", (), "decode", (SHORT, LONG), seed=1, step_limit_s=30.0,
-            samples={SHORT.id: 30, LONG.id: 20}, **{**values, **more},
+            samples={SHORT.id: 30, LONG.id: 20}, clock="graph" if module is graph else "cupti", **{**values, **more},
         )  # fmt: skip
         events = Events()
-        module.measure_all(task, events)
+        (graph if module is graph else gpu).measure_all(task, events)
         return events
 
-    return SimpleNamespace(run=run, gpu=gpu, rotations=rotations, recorder=recorder)
+    return SimpleNamespace(run=run, gpu=made, rotations=rotations, recorder=recorder)
 
 
 def _fake_graphs(monkeypatch, gpu):

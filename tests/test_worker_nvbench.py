@@ -18,7 +18,7 @@ from run_data import Events, case
 from gdnbench.catalog.catalog import default_roots
 from gdnbench.errors import MachineError
 from gdnbench.measure.timing import read_record
-from gdnbench.measure.worker import nvbench
+from gdnbench.measure.worker import gpu, nvbench
 from gdnbench.model.status import Role, Status
 from gdnbench.store.journal import Examined, HostTimes, Refused, Sampled, StepBegun
 from gdnbench.verify import rotation
@@ -131,13 +131,13 @@ def _leave(code):
 @pytest.fixture
 def measure(tmp_path, monkeypatch):
     device = SimpleNamespace(stream=SimpleNamespace(cuda_stream=77), current=nullcontext, synchronize=lambda: None)
-    monkeypatch.setattr(nvbench, "CudaDevice", lambda: device)
+    monkeypatch.setattr(gpu, "CudaDevice", lambda: device)
     monkeypatch.setattr(nvbench, "is_alive", lambda _device: True)
     monkeypatch.setattr(os, "_exit", _leave)
     monkeypatch.setattr(placement, "list_ranges", lambda tensors: tuple(tensor.data_ptr() for tensor in tensors))
-    monkeypatch.setattr(nvbench, "gc", SimpleNamespace(disable=lambda: None))
-    monkeypatch.setattr(nvbench, "SmClock", lambda _stack: None)
-    monkeypatch.setattr(nvbench, "raise_clock", lambda _clock: None)
+    monkeypatch.setattr(gpu, "gc", SimpleNamespace(disable=lambda: None))
+    monkeypatch.setattr(gpu, "SmClock", lambda _stack: None)
+    monkeypatch.setattr(gpu, "raise_clock", lambda _clock: None)
 
     def run(first_round=1, skip=(), raising=(), plain=True, **options):
         replay, events = Replay(skip, raising, **options), Events()
@@ -157,7 +157,7 @@ def measure(tmp_path, monkeypatch):
             samples=dict.fromkeys(ids, 300), plain=plain, placed_bytes=1 << 30, record=str(tmp_path / "measure-0.json"),
         )  # fmt: skip
         try:
-            nvbench.measure_all(task, events)
+            gpu.measure_all(task, events)
         except SystemExit as left:
             replay.left = left.code
         return events, replay
@@ -305,7 +305,7 @@ def test_one_bad_case_is_blamed_while_it_is_bound_before_anything_is_timed(measu
 def test_a_machine_where_nvbench_does_not_load_is_refused_with_a_hint(measure, monkeypatch):
     events = Events()
     monkeypatch.setitem(sys.modules, "cuda.bench", None)
-    nvbench.measure_all(SimpleNamespace(), events)
+    gpu.measure_all(SimpleNamespace(passes=lambda: [SimpleNamespace(clock=None)]), events)
     (refused,) = events
     assert isinstance(refused, Refused)
     assert refused.hint

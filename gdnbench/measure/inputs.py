@@ -9,27 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gdnbench.analyse.rounds import Collected, RoundTimes
-from gdnbench.errors import MachineError
+from gdnbench.measure.timing import Target
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect
 from gdnbench.model.op import Op
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.process.events import NoteMade
 from gdnbench.stats import FloatArray
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.store.journal import Examined
 from gdnbench.store.settings import Settings
 from gdnbench.workers.task import Task
-
-if TYPE_CHECKING:
-    from gdnbench.measure.timing import TimingWorkers
 
 ROUNDS = 8
 """Rounds of each extreme, after the burn-in: on an H100, 4 left 1 % unclear for half of the decode kernels."""
@@ -54,21 +49,18 @@ class InputsProbe:
         self.cases = tuple(sorted(pairs, key=lambda case: order.index(case.workload.at(""))))
 
     def task(self, own: Task) -> Task:
-        """The task of these cases, from that of the run's own cases."""
-        origin = {case.id: self._groups[case.variant, case.workload.at("")][0].id for case in self.cases}
+        """The task of these cases beside the run's own cases, from that of the latter."""
+        origins = self.target(Collected()).origins
         return replace(
             own,
-            cases=self.cases,
-            samples={id_: min(SAMPLES, own.samples[of]) for id_, of in origin.items()},
-            launched={id_: own.launched[of] for id_, of in origin.items()},
+            samples=own.samples | {id_: min(SAMPLES, own.samples[of]) for id_, of in origins.items()},
+            launched=own.launched | {id_: own.launched[of] for id_, of in origins.items()},
         )
 
-    def measure(self, workers: TimingWorkers, task: Task, probed: Collected) -> None:
-        """Times a part of the cases; if that fails, a note says so and the run states nothing on inputs."""
-        try:
-            workers.measure(task, ROUNDS, probed, "inputs")
-        except MachineError as error:
-            workers.observer(NoteMade(f"inputs: {error.message}"))
+    def target(self, probed: Collected) -> Target:
+        """The rounds of these cases, for `probed`."""
+        origins = {case.id: self._groups[case.variant, case.workload.at("")][0].id for case in self.cases}
+        return Target(self.cases, ROUNDS, probed, phase="inputs", origins=origins)
 
     def losses(self, probed: Collected) -> list[Examined]:
         """The run's cases that failed at an extreme of the inputs, and so are failed in the run."""

@@ -35,7 +35,7 @@ from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device, TorchKernel
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.store.settings import Settings, trim_of
+from gdnbench.store.settings import READ_BY_NVBENCHS_WORKERS, Settings, trim_of
 
 _ROLES = {"": Role.KERNEL, "ablation": Role.ABLATION}
 """Role of a case by its kernel's `floor`; any other value is a bound (`Role.FLOOR`)."""
@@ -230,15 +230,15 @@ def _measuring_s(plan: Plan, cases: int) -> float:
     if settings.budget_s:
         return settings.budget_s
     clocks, device = len(settings.clocks), device_of(plan.gpu)
-    workers = (1 + clocks) * settings.processes
-    rounds = workers + settings.rounds + clocks * settings.clock_rounds
-    measuring_s = rounds * cases * longest_round_s(settings.samples, device) + workers * (
-        WORKER_START_S if plan.gpu else 0.0
-    )
+    apart = len(set(settings.clocks) - set(READ_BY_NVBENCHS_WORKERS))
+    burn_ins = (1 + clocks) * settings.processes
+    rounds = burn_ins + settings.rounds + clocks * settings.clock_rounds
+    starts_s = (1 + apart) * settings.processes * WORKER_START_S if plan.gpu else 0.0
+    measuring_s = rounds * cases * longest_round_s(settings.samples, device) + starts_s
     probe = InputsProbe(plan.request.op, plan.cases if plan.gpu else ())
     if not probe.cases:
         return measuring_s
-    return measuring_s + WORKER_START_S + (1 + ROUNDS) * len(probe.cases) * longest_round_s(SAMPLES, device)
+    return measuring_s + (1 + ROUNDS) * len(probe.cases) * longest_round_s(SAMPLES, device)
 
 
 _DURATION = re.compile(r"(?:(?P<minutes>\d+(?:\.\d+)?)m)?(?:(?P<seconds>\d+(?:\.\d+)?)s?)?")

@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
-from gdnbench.analyse.analysis import Analysis, analyse, contradictions, own_sds_of, with_clocks, without_verdicts
+from gdnbench.analyse.analysis import Analysis, own_sds_of
+from gdnbench.analyse.close import find_close
 from gdnbench.analyse.conclude import conclude
 from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.request import device_of
-from gdnbench.codegen.builds import Builds, archs_of, build_cases, build_rows, serialized_warnings
-from gdnbench.errors import GdnbenchError
-from gdnbench.machine.gpus import alone_on, spec_of
+from gdnbench.codegen.builds import Builds, archs_of, build_cases, build_rows
+from gdnbench.errors import GdnbenchError, MachineError
+from gdnbench.machine.gpus import alone_on
 from gdnbench.measure import timing
-from gdnbench.measure.inputs import InputsProbe, effects_of_inputs
+from gdnbench.measure.inputs import InputsProbe
 from gdnbench.measure.schedule import (
     MOST_ROUNDS_A_SEGMENT,
     FixedRounds,
     Race,
     Schedule,
+    Segment,
     SequentialSchedule,
+    UntilClear,
     memory_blocks,
     most_placed_bytes,
     round_share,
     sample_count,
 )
-from gdnbench.measure.write import write_run
+from gdnbench.measure.timing import Target
+from gdnbench.measure.write import analyse_run, write_run
 from gdnbench.model.case import Case
-from gdnbench.model.gpu import Build, Gpu
+from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import Device
 from gdnbench.model.op import Op
-from gdnbench.model.status import Clock, Role, Status
+from gdnbench.model.status import Clock, Role, Status, Timer
 from gdnbench.model.workload import Workload
-from gdnbench.process.events import Observer, PhaseBegun, RaceStatus
+from gdnbench.process.events import NoteMade, Observer, PhaseBegun, PhaseTimes, RaceStatus, add_seconds
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.files import Journal, RunFolder
 from gdnbench.store.info import (
@@ -53,7 +59,7 @@ from gdnbench.store.info import (
 from gdnbench.store.journal import Event, Examined, HostTimes, PreflightVerdicts, Sampled, Tuned, checked_event, encode
 from gdnbench.store.measurements import contest_errors
 from gdnbench.store.schema import GpuDocument
-from gdnbench.store.settings import Settings
+from gdnbench.store.settings import READ_BY_NVBENCHS_WORKERS, Settings
 from gdnbench.store.tables import write_sweep
 from gdnbench.verify.preflight import Preflight, interpreter_of, interpreting, scenarios_to_verify, share_with_controls
 from gdnbench.workers.supervision import run_concurrently, worker_environment
@@ -62,6 +68,8 @@ from gdnbench.workers.task import Phase, Task
 Record = Callable[[Event], None]
 MEMORY_SHARE = 0.6  # share of the GPU's memory for tensors; the rest is for libraries and kernels' allocations
 CPU_MEMORY_BYTES = 8 << 30
+_NEEDED_LATER = ("scipy.special", "pandas", "pyarrow.parquet")
+"""Modules of verdicts and tables, imported (a second) while the parent only waits for workers."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +111,15 @@ class Session:
     warm: WarmParent | None = None
     draw_key: str = field(default_factory=partial(secrets.token_hex, 16))
 
+    def __post_init__(self) -> None:
+        self._phases = PhaseTimes(self.observer)
+        self.observer = self._phases
+
     def run(self) -> Finished:
         """Measures and writes; Ctrl-C keeps what is finished. MachineError, samples kept, if workers cannot work."""
         interrupted = False
+        if self.warm:
+            threading.Thread(target=self.warm.prepare, daemon=True).start()
         try:
             with alone_on(self.gpu, self.observer), Journal(self.folder.path) as journal:
                 self._work(lambda event: _append(journal, event))
@@ -146,6 +160,7 @@ class Session:
             case for case in pending if case.workload == smallest and interpreter_of(case, self.catalog)
         )
         self.observer(PhaseBegun("check", len(pending) + len(interpreted)))
+        threading.Thread(target=lambda: [import_module(name) for name in _NEEDED_LATER], daemon=True).start()
         task = self._task(Phase.INTERPRET, interpreted)
         warm = self.warm is not None
         interpret = interpreting(self.catalog, task, self.folder.path, self.observer, self.interpreted, warm=warm)
@@ -181,15 +196,30 @@ class Session:
         for block in blocks:
             groups = self._groups(block)
             schedule = self._schedule(groups, len(blocks))
+            probe = self._probe(block)
             while segment := schedule.next_segment(block, self.collected, task.samples, warm_us):
                 self.observer(RaceStatus(segment.standing))
+                targets = [Target(segment.cases, segment.rounds, self.collected, phase=segment.phase)]
+                if probe:
+                    targets.append(probe.target(self.probed))
+                targets += self._clock_targets(segment)
+                part = probe.task(task) if probe else task
                 try:
-                    part = replace(task, cases=segment.cases)
-                    timing.measure_groups(measuring, part, groups, segment.rounds, self.collected, segment.phase)
+                    timing.measure_groups(measuring, part, groups, targets)
                 finally:
                     if self.info.swept:  # a point with fewer rounds would count as dropped by the race
                         left = [case.id for case in segment.cases if case.id not in self.collected.lost]
                         self.collected.drop_incomplete_rounds(left)
+
+    def _clock_targets(self, segment: Segment) -> Iterator[Target]:
+        """The rounds by CUPTI in the same processes: a start of a process, and binding, take as long as the rounds."""
+        settings = self.settings
+        for clock in settings.clocks:
+            if clock in READ_BY_NVBENCHS_WORKERS and not self.info.swept:
+                share = 1.0 if settings.looks else segment.rounds / settings.rounds
+                rounds = math.ceil(settings.clock_rounds * share)
+                collected = self.clocked.setdefault(clock, Collected())
+                yield Target(segment.cases, rounds, collected, clock, phase=clock, unless_lost=self.collected)
 
     def _schedule(self, groups: Sequence[Sequence[Case]], blocks: int) -> Schedule:
         """The schedule of a block of workloads, of which a race's `blocks` share the budget equally."""
@@ -199,7 +229,14 @@ class Session:
         if settings.budget_s is not None:
             budget_s = settings.budget_s / blocks
             return Race(budget_s, settings.margin, settings.confidence, self._device, self.info.swept)
+        if settings.until_clear and settings.processes > 1:
+            return UntilClear(settings.rounds, settings.processes, groups, self._find_close)
         return FixedRounds(settings.rounds, settings.processes, groups)
+
+    def _find_close(self, cases: Sequence[Case]) -> set[str]:
+        timed: dict[Timer, Collected] = {"nvbench": self.collected}
+        timed.update((clock, collected) for clock, collected in self.clocked.items())
+        return find_close(self.op, cases, timed, self.checked, self.settings, self.apart)
 
     def _groups(self, cases: Sequence[Case]) -> tuple[tuple[Case, ...], ...]:
         """The cases that are measured together: for a race and a score, all in one process."""
@@ -236,6 +273,7 @@ class Session:
         return int(MEMORY_SHARE * memory) or CPU_MEMORY_BYTES
 
     def _read_clocks(self, record: Record) -> None:
+        """Reads what processes of the run have not of the rounds by further clocks."""
         for clock in self.settings.clocks:
             timed = tuple(case for case in self.cases if self._is_healthy(case))
             if self.settings.looks and not any(case.role is Role.KERNEL for case in timed):
@@ -243,27 +281,38 @@ class Session:
             collected = self.clocked.setdefault(clock, Collected())
             for block in self._blocks(timed):
                 task = replace(self._timing_task(block), clock=clock)
-                groups = self._groups(block)
-                schedule = FixedRounds(self.settings.clock_rounds, self.settings.processes, groups)
+                groups, rounds, processes = self._groups(block), self.settings.clock_rounds, self.settings.processes
+                if self.settings.until_clear and clock in READ_BY_NVBENCHS_WORKERS:
+                    rounds, processes = round_share(rounds, processes, 1), 1
+                schedule = FixedRounds(rounds, processes, groups)
                 timing.read_clock(self._measuring(record), task, schedule, collected, groups)
-            self._disqualify()
+            self.disqualify()
+
+    def _probe(self, cases: Sequence[Case]) -> InputsProbe | None:
+        """The probe of the inputs of some cases, on a GPU, but not for sweeps and scores."""
+        if self.gpu is None or self.info.swept or self.settings.looks:
+            return None
+        probe = InputsProbe(self.op, [case for case in cases if self._is_healthy(case)])
+        return probe if probe.cases else None
 
     def _probe_inputs(self) -> None:
-        """Measures a few rounds at the extremes of the inputs, on a GPU, but not for sweeps and scores."""
-        if self.gpu is None or self.info.swept or self.settings.looks:
-            return
-        probe = InputsProbe(self.op, [case for case in self.cases if self._is_healthy(case)])
-        if not probe.cases:
+        """Measures what processes of the run have not of the rounds at the extremes of the inputs."""
+        if not (probe := self._probe(self.cases)):
             return
         task = probe.task(self._timing_task(tuple(probe.origins)))
         measuring = self._measuring(lambda _event: None)  # a resumed run measures them again
+        target = probe.target(self.probed)
         for block in self._blocks(probe.cases):
             for cases in timing.trusted_first(block, self.catalog.entries):
-                probe.measure(measuring, replace(task, cases=cases), self.probed)
+                try:
+                    measuring.measure(task, [replace(target, cases=cases)])
+                except MachineError as error:
+                    self.observer(NoteMade(f"inputs: {error.message}"))
         for lost in probe.losses(self.probed):
             self.collected.take(lost)
 
-    def _disqualify(self) -> None:
+    def disqualify(self) -> None:
+        """Takes the cases that a further clock found to cheat as lost to all."""
         for collected in self.clocked.values():
             for verdict in collected.cheated().values():
                 self.collected.take(verdict)
@@ -285,7 +334,8 @@ class Session:
         return timing.TimingWorkers(self.folder.path, worker_environment(self.gpu), self.observer, record, self.warm)
 
     def _finish(self, interrupted: bool) -> Finished:
-        analysis = self._analyse()
+        self._phases.begin("analyse")
+        analysis = analyse_run(self)
         unfinished = any(row.status is Status.NOT_RUN for row in analysis.measurements)
         gates = {case_id: verdict.gates for case_id, verdict in self.checked.items()}
         kernels = {case.id: case.label for case in self.cases if case.role is not Role.CONTROL}
@@ -299,6 +349,7 @@ class Session:
             contest=contest_errors(contest, kernels),
             tuned={case_id: sorted(choices) for case_id, choices in self.collected.tuned.items()},
             warnings=list(dict.fromkeys((*self.info.warnings, *analysis.warnings))),
+            seconds=add_seconds(self.info.seconds, self._phases.seconds()),
         )
         rows = build_rows(self.catalog, self.cases, archs_of(self.gpu), self.builds, self.interpreted)
         if info.swept:  # without points that an earlier part measured and the preflight now refuses
@@ -310,54 +361,10 @@ class Session:
         path = write_run(self.folder, info, analysis, self.collected, rows, self.clocked)
         return Finished(path, info, analysis, interrupted)
 
-    def _analyse(self) -> Analysis:
-        # Implausible by a further clock: no time by any, since the launch in the run's own hides work that is left out.
-        self._disqualify()  # also by what an earlier part of the run has found
-        analysis = self._analyse_clocks()
-        lost = [
-            Examined(row.case.id, row.status, f"by {row.clock}: {row.reason}")
-            for row in analysis.clocks
-            if row.status is Status.IMPLAUSIBLE
-        ]
-        contradicted = contradictions(analysis.measurements, [row for row in analysis.clocks if row.clock == "cupti"])
-        lost += [Examined(id_, Status.TAMPERS, why) for id_, why in contradicted.items() if id_ in self._apart]
-        for verdict in lost:
-            self.collected.take(verdict)
-        analysis = self._analyse_clocks() if lost else analysis
-        return without_verdicts(analysis, {id_: why for id_, why in contradicted.items() if id_ not in self._apart})
-
     @property
-    def _apart(self) -> set[str]:
+    def apart(self) -> set[str]:
         """Ids of the cases that run Python of their own and are timed in separate processes."""
         return {case.id for case in self.cases if timing.is_apart(case, self.catalog.entries)}
-
-    def _analyse_clocks(self) -> Analysis:
-        builds: dict[str, Build] = {}
-        warnings = [timing.form_notes(self.catalog, self.cases)]
-        if self.gpu:
-            builds = {case.id: build for case in self.cases if (build := self.builds.of(case, self.gpu.arch))}
-            warnings.append(serialized_warnings(self.builds, self.cases, self.gpu.arch))
-        judge = partial(
-            analyse,
-            self.op,
-            checked=self.checked,
-            builds=builds,
-            settings=self.settings,
-            run_id=self.info.run_id,
-            rated=spec_of(self.gpu.slug) if self.gpu else None,
-            copying={name for name, entry in self.catalog.entries.items() if entry.kernel.floor == "copy"},
-            warnings=warnings,
-            apart=self._apart,
-        )
-        own = judge(cases=self.cases, collected=self.collected, timer="nvbench" if self.gpu else "cpu")
-        timed = [row.case for row in own.measurements if row.timing]
-        effects = effects_of_inputs(self.op, timed, self.collected, self.probed, self.settings)
-        rows = (replace(row, inputs=effects.get(row.case.id)) for row in own.measurements)
-        own = replace(own, measurements=tuple(rows))
-        clocked = {clock: self.clocked.get(clock, Collected()) for clock in self.settings.clocks}
-        return with_clocks(
-            own, {clock: judge(cases=timed, collected=clocked[clock], timer=clock, clock=clock) for clock in clocked}
-        )
 
     def _is_healthy(self, case: Case) -> bool:
         verdict = self.checked.get(case.id)

@@ -1,8 +1,9 @@
-"""How much is measured, in which order, and what is measured next, by one of three schedules.
+"""How much is measured, in which order, and what is measured next, by one of four schedules.
 
-`FixedRounds` is that of a run. In `SequentialSchedule` an interim analysis follows each process. Its intervals have the
-level of one of all planned analyses (Bonferroni), which is valid for any stopping rule. Each analysis has one process
-more, so the process effect is drawn as often.
+`UntilClear` is that of a run on a GPU, `FixedRounds` that of one of as many rounds as the user said. In
+`SequentialSchedule` an interim analysis follows each process. Its intervals have the level of one of all planned
+analyses (Bonferroni), which is valid for any stopping rule. Each analysis has one process more, so the process effect
+is drawn as often.
 
 A `Race` is a coarse pass over all points, then ever fewer points in ever more rounds, until the best is known
 (`stats.multiple.compare_with_best`). Each segment is a process of its own, so that a point cannot win by the memory
@@ -163,6 +164,54 @@ class FixedRounds:
         return Segment("measure", left, self._targets[ended], standing)
 
 
+@dataclass
+class UntilClear:
+    """A schedule of equal parts by several workers, of which all but the first measure only what is close.
+
+    `find_close` returns, after the first part, the ids of the kernels that more processes may be needed for. Baseline,
+    control and floors are measured beside these. It is asked once: a second part by which two processes agree by chance
+    would end too soon. `groups` are the cases that each process measures together.
+    """
+
+    rounds: int
+    processes: int
+    groups: Sequence[Sequence[Case]]
+    find_close: Callable[[Sequence[Case]], Collection[str]]
+    _close: tuple[Case, ...] | None = None
+
+    def next_segment(
+        self, cases: Sequence[Case], collected: Collected, _samples: Mapping[str, int], _warm_us: Mapping[str, float]
+    ) -> Segment | None:
+        """The next part, or None where all that is close has all of its rounds."""
+        left = {case.id for case in cases if case.id not in collected.lost}
+        counts = {case.id: len(collected.samples.get(case.id, ())) for case in cases}
+        for number in range(1, self.processes + 1):
+            target = round_share(self.rounds, self.processes, number)
+            part = tuple(case for case in (cases if number == 1 else self._part(cases, counts)) if case.id in left)
+            has_kernels = any(case.role is Role.KERNEL for case in cases)
+            timed = [case for case in part if not has_kernels or case.role is Role.KERNEL]
+            if any(counts[case.id] < target for case in timed):
+                return Segment("measure", part, target, f"process {number} of {self.processes}")
+        return None
+
+    def _part(self, cases: Sequence[Case], counts: Mapping[str, int]) -> tuple[Case, ...]:
+        if self._close is None:
+            done = round_share(self.rounds, self.processes, 1)
+            close = {*self.find_close(cases)}
+            for group in self.groups:  # a resumed run goes on with the kernels that its second part has begun with
+                kernels = {case.id for case in group if case.role is Role.KERNEL}
+                begun = {id_ for id_ in kernels if counts.get(id_, 0) > done}
+                close = close - kernels | begun if begun else close
+            open_at = {case.workload for case in cases if case.id in close}
+            open_at |= {case.workload for case in cases} - {case.workload for case in cases if case.role is Role.KERNEL}
+            self._close = tuple(
+                case
+                for case in cases
+                if case.id in close or (case.role is not Role.KERNEL and case.workload in open_at)
+            )
+        return self._close
+
+
 def round_share(rounds: int, processes: int, number: int) -> int:
     """Number of rounds done when `number` of the processes have ended: equal parts, rounded up."""
     return -(-rounds * number // processes)
@@ -257,8 +306,8 @@ def _standing(
 ) -> str:
     one_kernel = len({kernel for kernel, _ in groups}) == 1
     best = []
-    for group, field in fields.items():
-        leader = field.leader
+    for group, points in fields.items():
+        leader = points.leader
         point = leader.label.partition(":")[2] if one_kernel else leader.label
         time_us, left = rounds.interval(leader.id).estimate, f"{len(still[group])} of {len(groups[group])} left"
         best.append(f"{leader.workload} {point} {time_us:.3f} µs, {left}")
@@ -333,4 +382,4 @@ class SequentialSchedule:
         return math.isinf(variance.value) or half_width_of(last, confidence) < SLACK * distance
 
 
-Schedule = FixedRounds | SequentialSchedule | Race
+Schedule = FixedRounds | UntilClear | SequentialSchedule | Race

@@ -23,6 +23,7 @@ from gdnbench.model.case import Case, key_of, same_sources
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Clock
 from gdnbench.process.events import Observer
+from gdnbench.process.warm import WarmParent
 from gdnbench.store.calibration import last_calibration
 from gdnbench.store.files import RunFolder, read_journal, run_id_of
 from gdnbench.store.find import find_newest, name_runs
@@ -30,6 +31,7 @@ from gdnbench.store.info import RunInfo, case_documents, read_info, suite_docume
 from gdnbench.store.journal import BURN_IN, Event, Examined, Sampled, decode
 from gdnbench.store.schema import CalibrationDocument, GitDocument, MachineDocument
 from gdnbench.store.settings import Settings, settings_of
+from gdnbench.workers.supervision import worker_environment
 
 
 def begin_session(catalog: Catalog, plan: Plan, results: Path, observer: Observer) -> Session:
@@ -47,7 +49,7 @@ def begin_session(catalog: Catalog, plan: Plan, results: Path, observer: Observe
     except BaseException:  # no verb would see a folder without its description
         shutil.rmtree(folder.path, ignore_errors=True)
         raise
-    return Session(catalog, request.op, gpu, plan.cases, request.settings, folder, info, observer)
+    return Session(catalog, request.op, gpu, plan.cases, request.settings, folder, info, observer, warm=_warm(gpu))
 
 
 def resume_session(
@@ -71,7 +73,13 @@ def resume_session(
     folder = RunFolder.reopen(resumed.path)
     op = catalog.ops[info.op]
     settings, collected, clocked = resumed.settings, resumed.collected, resumed.clocked
-    return Session(catalog, op, gpu, resumed.cases, settings, folder, info, observer, collected, clocked)
+    cases = resumed.cases
+    return Session(catalog, op, gpu, cases, settings, folder, info, observer, collected, clocked, warm=_warm(gpu))
+
+
+def _warm(gpu: Gpu | None) -> WarmParent | None:
+    """The process from which a GPU's workers are forked, since importing torch would be most of their start."""
+    return WarmParent(worker_environment(gpu)) if gpu else None
 
 
 def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunInfo:

@@ -16,7 +16,7 @@ SOL. So the preflight times the forms of each floor whose params nobody fixed, a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,9 +34,9 @@ from gdnbench.model.kernel import Device, TorchKernel
 from gdnbench.model.status import Clock, Role, Status
 from gdnbench.process.events import NoteMade, Observer, PhaseBegun, StepChanged, UnitDone
 from gdnbench.process.warm import WarmParent
-from gdnbench.store.journal import Event, Examined, PreflightVerdicts, Sampled, StepBegun
+from gdnbench.store.journal import Event, Examined, HostTimes, PassBegun, PreflightVerdicts, Sampled, StepBegun
 from gdnbench.workers.supervision import supervise
-from gdnbench.workers.task import Task, file_of
+from gdnbench.workers.task import Pass, Task, file_of
 
 if TYPE_CHECKING:
     from gdnbench.codegen.builds import Builds
@@ -63,6 +63,39 @@ def read_record(record: Path, number: int) -> tuple[tuple[float, ...], tuple[flo
 
 
 @dataclass
+class Target:
+    """Rounds that the cases are to have by one timer, `clock`, None for the run's own, in `collected`.
+
+    A case that is lost there or in `unless_lost` is not measured. `origins` has the run's case, by id, for each case
+    that is one of these at other inputs; their samples are not recorded in the journal.
+    """
+
+    cases: tuple[Case, ...]
+    rounds: int
+    collected: Collected
+    clock: Clock | None = None
+    phase: str = "measure"
+    unless_lost: Collected = field(default_factory=Collected)
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def healthy(self) -> tuple[Case, ...]:
+        """The cases that are not lost."""
+        lost = self.collected.lost.keys() | self.unless_lost.lost.keys()
+        return tuple(case for case in self.cases if case.id not in lost)
+
+    def of_group(self, group: Collection[str], earlier: Collection[str]) -> Target:
+        """The target for a group of cases, by id; the run's cases at other inputs are in the first of their groups."""
+        cases = [
+            case
+            for case in self.cases
+            if (origin := self.origins.get(case.id, case.id)) in group
+            and not (case.id in self.origins and origin in earlier)
+        ]
+        return replace(self, cases=tuple(cases))
+
+
+@dataclass
 class TimingWorkers:
     """Measures rounds in worker processes until all rounds are done or no case is left.
 
@@ -78,50 +111,56 @@ class TimingWorkers:
     worker: str = WORKER
 
     def measure(
-        self,
-        task: Task,
-        rounds: int,
-        collected: Collected,
-        phase: str = "measure",
-        others: Iterable[str] = (),
-        bridge: Collection[str] = (),
+        self, task: Task, targets: Sequence[Target], others: Iterable[str] = (), bridge: Collection[str] = ()
     ) -> None:
-        """Adds to `collected` until the cases have `rounds` complete rounds, those of earlier processes included.
+        """Measures until every target has its complete rounds, those of earlier processes included.
 
-        Other processes measure the cases `others` of the same workloads, whose round numbers are not used again, and
-        also the cases in `bridge`: if one of these fails here, the other cases caused it, and are lost in its place.
-        Raises MachineError if a worker exits normally without a complete round.
+        A worker measures the targets in turn; what it cannot measure of the later ones is left. Other processes measure
+        the cases `others` of the same workloads, whose round numbers are not used again, and also the cases in
+        `bridge`: if one of these fails here, the other cases caused it, and are lost in its place. Raises MachineError
+        if a worker exits normally without a complete round, or cannot measure the first target.
         """
-        others = {*others}
-        cases = [case for case in task.cases if case.id not in collected.lost]
-        done = collected.complete_rounds(case.id for case in cases)
-        self.observer(PhaseBegun(phase, (rounds + 1 - len(done)) * len(cases)))
+        others, left = {*others}, [*targets]
         for attempt in count():
-            ids = [case.id for case in cases]
-            collected.drop_incomplete_rounds(ids, others)
-            done = collected.complete_rounds(ids)
-            if {*ids} <= {*bridge} or len(done) >= rounds:
+            for target in left:
+                target.collected.drop_incomplete_rounds([case.id for case in target.healthy], others)
+            left = [target for target in left if _is_open(target, bridge)]
+            if not left:
                 return
-            taken = done.union(*(collected.samples.get(other, {}) for other in others))
-            first = max(taken, default=0) + 1
-            order = round_order(cases, 1 + rounds - len(done), task.seed + first)
-            part = replace(task, cases=tuple(cases), order=order, first_round=first)
+            first, *further = [_next_pass(target, task.seed, others) for target in left]
+            part = replace(
+                task,
+                cases=tuple({case.id: case for target in left for case in target.healthy}.values()),
+                clock=first.clock,
+                order=first.order,
+                first_round=first.first_round,
+                further=tuple(further),
+            )
+            before = [_progress(target) for target in left]
             # Not that of an earlier process of the run, those before an interruption included.
             number = next(each for each in count(attempt) if not (self.folder / f"measure-{each}.json").exists())
-            self._run_worker(part, number, collected, bridge)
-            cases = [case for case in cases if case.id not in collected.lost]
-            if [case.id for case in cases] == ids and collected.complete_rounds(ids) <= done:
+            if given_up := self._run_worker(part, number, left, bridge):
+                left.remove(given_up)
+            elif [_progress(target) for target in left] == before:
                 raise MachineError("a worker ended without measuring a round", "see `gdnbench doctor`")
 
-    def _run_worker(self, task: Task, number: int, collected: Collected, bridge: Collection[str]) -> None:
+    def _run_worker(self, task: Task, number: int, targets: Sequence[Target], bridge: Collection[str]) -> Target | None:
+        """Runs a worker; returns the target that it could not measure, if it is not the first."""
         by_id: dict[str, Case] = {case.id: case for case in task.cases}
         name = f"measure-{number}"
+        totals = [sum(map(len, each.order)) for each in task.passes()]
+        at = 0
+        self.observer(PhaseBegun(targets[at].phase, totals[at]))
 
         def take(event: Event) -> None:
+            nonlocal at
+            if isinstance(event, PassBegun) and event.number != at:
+                at = event.number
+                self.observer(PhaseBegun(targets[at].phase, totals[at]))
             if isinstance(event, Sampled):
                 event = _with_samples(replace(event, process=number + 1), Path(recorded.record))
-            for each in _blamed(event, task.cases, bridge):
-                self._keep(each, task.clock, collected)
+            for each in _blamed(event, targets[at].cases, bridge):
+                self._keep(each, targets[0 if isinstance(each, HostTimes) else at])
             match event:
                 case Sampled(case=case_id) if case_id in by_id:
                     self.observer(UnitDone())
@@ -133,16 +172,40 @@ class TimingWorkers:
 
         recorded = replace(task, record=str(self.folder / "nvbench" / f"{name}.json"))
         (self.folder / "nvbench").mkdir(exist_ok=True)
-        outcome = supervise(self.worker, recorded, self.folder, name, self.environment, take, warm=self.warm)
-        for each in _blamed(outcome.loss, task.cases, bridge) if outcome.loss else ():
-            self._keep(each, task.clock, collected)
+        try:
+            outcome = supervise(self.worker, recorded, self.folder, name, self.environment, take, warm=self.warm)
+        except MachineError:
+            if at == 0:
+                raise
+            return targets[at]
+        for each in _blamed(outcome.loss, targets[at].cases, bridge) if outcome.loss else ():
+            self._keep(each, targets[at])
+        return None
 
-    def _keep(self, event: Event, clock: Clock | None, collected: Collected) -> None:
+    def _keep(self, event: Event, target: Target) -> None:
         """Records an event with its clock, which the worker does not send: the journal must tell clocks apart."""
         if isinstance(event, Examined | Sampled):
-            event = replace(event, clock=clock or "")
-        self.record(event)
-        collected.take(event)
+            event = replace(event, clock=target.clock or "")
+        if not target.origins:
+            self.record(event)
+        target.collected.take(event)
+
+
+def _is_open(target: Target, bridge: Collection[str]) -> bool:
+    ids = [case.id for case in target.healthy]
+    return not {*ids} <= {*bridge} and len(target.collected.complete_rounds(ids)) < target.rounds
+
+
+def _next_pass(target: Target, seed: int, others: Collection[str]) -> Pass:
+    samples, done = target.collected.samples, target.collected.complete_rounds(case.id for case in target.healthy)
+    taken = done.union(*(samples.get(other, {}) for other in others))
+    first = max(taken, default=0) + 1
+    return Pass(target.clock, round_order(target.healthy, 1 + target.rounds - len(done), seed + first), first)
+
+
+def _progress(target: Target) -> tuple[str | int, ...]:
+    ids = [case.id for case in target.healthy]
+    return (*ids, len(target.collected.complete_rounds(ids)))
 
 
 def _blamed(event: Event, cases: Sequence[Case], bridge: Collection[str]) -> tuple[Event, ...]:
@@ -166,22 +229,17 @@ def _with_samples(event: Sampled, record: Path) -> Sampled | Examined:
 
 
 def measure_groups(
-    measuring: TimingWorkers,
-    task: Task,
-    groups: Iterable[Sequence[Case]],
-    rounds: int,
-    collected: Collected,
-    phase: str,
+    measuring: TimingWorkers, task: Task, groups: Iterable[Sequence[Case]], targets: Sequence[Target]
 ) -> None:
-    """Measures the groups of cases, which may overlap, in turn, each in its own process, for `rounds` whole rounds."""
-    measured = {case.id for case in task.cases}
+    """Measures the groups of cases, which may overlap, in turn, each in its own process, for whole rounds."""
+    measured = {case.id for target in targets for case in target.cases if case.id not in target.origins}
     before: set[str] = set()
     for group in groups:
-        cases = tuple(case for case in group if case.id in measured)
-        if cases:
-            own = {case.id for case in cases}
-            part = replace(task, cases=cases)
-            measuring.measure(part, rounds, collected, phase, measured - own, bridge=own & before)
+        own = {case.id for case in group} & measured
+        kernels = {case.id for case in group if case.role is Role.KERNEL}
+        if own & kernels or (own and not kernels):  # else only what kernels are compared with is left
+            parts = [target.of_group(own, before) for target in targets]
+            measuring.measure(task, parts, measured - own, bridge=own & before)
             before |= own
 
 
@@ -191,7 +249,9 @@ def read_clock(
     """Measures with the task's further clock; if it cannot be read here, only its own numbers are missing, with why."""
     try:
         while segment := schedule.next_segment(task.cases, collected, task.samples, {}):
-            measure_groups(measuring, task, groups, segment.rounds, collected, task.clock or segment.phase)
+            phase = task.clock or segment.phase
+            target = Target(segment.cases, segment.rounds, collected, task.clock, phase)
+            measure_groups(measuring, task, groups, [target])
     except MachineError as error:
         measuring.observer(NoteMade(f"{task.clock}: {error.message}"))
         for case in task.cases:

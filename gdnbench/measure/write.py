@@ -1,4 +1,4 @@
-"""Writes a run's files and gives its folder its final name."""
+"""Analyses a run, writes its files, and gives its folder its final name."""
 
 from __future__ import annotations
 
@@ -6,19 +6,79 @@ import gzip
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gdnbench.analyse.analysis import Analysis
+from gdnbench.analyse.analysis import Analysis, analyse, contradictions, with_clocks, without_verdicts
 from gdnbench.analyse.rounds import Collected
-from gdnbench.model.status import Clock
+from gdnbench.codegen.builds import serialized_warnings
+from gdnbench.machine.gpus import spec_of
+from gdnbench.measure import timing
+from gdnbench.measure.inputs import effects_of_inputs
+from gdnbench.model.gpu import Build
+from gdnbench.model.status import Clock, Status
 from gdnbench.store.files import RunFolder, drop_journal
 from gdnbench.store.info import RunInfo, write_info
+from gdnbench.store.journal import Examined
 from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import RoundSamples, write_rounds, write_samples
 from gdnbench.store.tables import BuildRow, LaunchRow, write_builds, write_launches
+
+if TYPE_CHECKING:
+    from gdnbench.measure.run import Session
+
+
+def analyse_run(session: Session) -> Analysis:
+    """Turns a run's samples into rows; a case that one clock finds too fast, or to cheat, has no time by any."""
+    # Implausible by a further clock: no time by any, since the launch in the run's own hides work that is left out.
+    session.disqualify()  # also by what an earlier part of the run has found
+    analysis = _analyse_clocks(session)
+    lost = [
+        Examined(row.case.id, row.status, f"by {row.clock}: {row.reason}")
+        for row in analysis.clocks
+        if row.status is Status.IMPLAUSIBLE
+    ]
+    by_cupti = [row for row in analysis.clocks if row.clock == "cupti"]
+    contradicted = contradictions(analysis.measurements, by_cupti)
+    lost += [Examined(id_, Status.TAMPERS, why) for id_, why in contradicted.items() if id_ in session.apart]
+    for verdict in lost:
+        session.collected.take(verdict)
+    analysis = _analyse_clocks(session) if lost else analysis
+    return without_verdicts(analysis, {id_: why for id_, why in contradicted.items() if id_ not in session.apart})
+
+
+def _analyse_clocks(session: Session) -> Analysis:
+    builds: dict[str, Build] = {}
+    warnings = [timing.form_notes(session.catalog, session.cases)]
+    if session.gpu:
+        builds = {case.id: build for case in session.cases if (build := session.builds.of(case, session.gpu.arch))}
+        warnings.append(serialized_warnings(session.builds, session.cases, session.gpu.arch))
+    judge = partial(
+        analyse,
+        session.op,
+        checked=session.checked,
+        builds=builds,
+        settings=session.settings,
+        run_id=session.info.run_id,
+        rated=spec_of(session.gpu.slug) if session.gpu else None,
+        copying={name for name, entry in session.catalog.entries.items() if entry.kernel.floor == "copy"},
+        warnings=warnings,
+        apart=session.apart,
+    )
+    own = judge(cases=session.cases, collected=session.collected, timer="nvbench" if session.gpu else "cpu")
+    timed = [row.case for row in own.measurements if row.timing]
+    effects = effects_of_inputs(session.op, timed, session.collected, session.probed, session.settings)
+    rows = (replace(row, inputs=effects.get(row.case.id)) for row in own.measurements)
+    own = replace(own, measurements=tuple(rows))
+    clocked = {clock: session.clocked.get(clock, Collected()) for clock in session.settings.clocks}
+    return with_clocks(
+        own, {clock: judge(cases=timed, collected=clocked[clock], timer=clock, clock=clock) for clock in clocked}
+    )
 
 
 def write_run(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -115,6 +116,43 @@ Observer = Callable[[CommandEvent], None]
 
 def ignore(_event: CommandEvent) -> None:
     """Observes nothing."""
+
+
+class PhaseTimes:
+    """Times each phase and passes events on to `observer`; a repeated phase adds up. `clock` returns seconds."""
+
+    def __init__(self, observer: Observer, clock: Callable[[], float] = time.monotonic) -> None:
+        self._observer = observer
+        self._clock = clock
+        self._begun = self._since = clock()
+        self._phase = "start"
+        self._seconds: dict[str, float] = {}
+
+    def __call__(self, event: CommandEvent) -> None:
+        """Observes an event."""
+        if isinstance(event, PhaseBegun):
+            self.begin(event.phase)
+        self._observer(event)
+
+    def begin(self, phase: str) -> None:
+        """Begins a phase that nobody else needs to know of."""
+        self._close()
+        self._phase = phase
+
+    def seconds(self) -> dict[str, float]:
+        """Returns the seconds so far by phase, and of `all`."""
+        self._close()
+        return {**self._seconds, "all": self._clock() - self._begun}
+
+    def _close(self) -> None:
+        now = self._clock()
+        self._seconds[self._phase] = self._seconds.get(self._phase, 0.0) + now - self._since
+        self._since = now
+
+
+def add_seconds(before: Mapping[str, float], seconds: Mapping[str, float]) -> dict[str, float]:
+    """The seconds of a run's phases, those before an interruption included, to hundredths."""
+    return {phase: round(before.get(phase, 0.0) + seconds.get(phase, 0.0), 2) for phase in {**before, **seconds}}
 
 
 class EventWriter:

@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -81,6 +82,12 @@ class WarmParent:
     def __init__(self, environment: Mapping[str, str], idle_s: float = IDLE_S) -> None:
         self._environment = dict(environment)
         self._idle_s = idle_s
+        self._lock = threading.Lock()
+
+    def prepare(self) -> None:
+        """Starts the process, and returns when it can fork; a failure is left for the first worker to tell."""
+        with contextlib.suppress(OSError):
+            self._connect().close()
 
     def start(
         self, module: str, arguments: Sequence[str], channel: int, log: BinaryIO, own: Mapping[str, str]
@@ -107,6 +114,10 @@ class WarmParent:
             raise
 
     def _connect(self) -> socket.socket:
+        with self._lock:
+            return self._connect_or_start()
+
+    def _connect_or_start(self) -> socket.socket:
         path = self._socket_path()
         with contextlib.suppress(OSError):
             return _open(path)

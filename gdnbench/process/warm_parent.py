@@ -25,6 +25,9 @@ from typing import Any, NoReturn
 
 IMPORTED = ("torch", "triton")
 """The imports that dominate a worker's start. None may touch the GPU when it is imported."""
+IMPORTED_FOR_GPUS = ("torch._dynamo", "torch.distributed.fsdp", "triton.experimental.gluon")
+"""What libraries of GPU kernels import, such as FLA's: two seconds of each worker that times them."""
+_WITHOUT_MORE = "without-more"  # the argument by which it starts anew if one of them has used the driver
 _LARGEST_REQUEST = 1 << 20
 
 
@@ -35,6 +38,12 @@ def main(arguments: list[str]) -> int:
     for name in IMPORTED:
         if find_spec(name):
             import_module(name)
+    if os.environ.get("CUDA_VISIBLE_DEVICES") and _WITHOUT_MORE not in arguments:
+        for name in IMPORTED_FOR_GPUS:
+            with contextlib.suppress(ImportError):
+                import_module(name)
+        if not _can_fork():
+            os.execv(sys.executable, [*sys.orig_argv, _WITHOUT_MORE])
     gc.freeze()
     gc.enable()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -43,6 +52,17 @@ def main(arguments: list[str]) -> int:
         if path.exists() and path.stat().st_ino == own:
             path.unlink()
     return 0
+
+
+def _can_fork() -> bool:
+    """Whether forks may use CUDA: what was imported may have asked the driver for GPUs, as torch counts them."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return True
+    pid = os.fork()
+    if pid == 0:
+        os._exit(torch.cuda._is_in_bad_fork())
+    return os.waitpid(pid, 0)[1] == 0
 
 
 def _listen(listener: socket.socket, path: Path) -> int:

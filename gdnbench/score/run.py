@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from threading import Thread
 
 from gdnbench.analyse.conclude import overall_ratio
 from gdnbench.analyse.rounds import Collected
@@ -25,7 +21,7 @@ from gdnbench.model.gpu import Gpu
 from gdnbench.model.measurement import Measurement, Versus
 from gdnbench.model.status import Role, Status
 from gdnbench.origin import PROFILES
-from gdnbench.process.events import CommandEvent, Observer, PhaseBegun, ignore
+from gdnbench.process.events import Observer, PhaseBegun, PhaseTimes, ignore
 from gdnbench.process.warm import WarmParent
 from gdnbench.score.plan import (
     CONFIDENCE,
@@ -42,37 +38,6 @@ from gdnbench.stats.interval import Comparison, Interval, Verdict
 from gdnbench.stats.paired import judge_paired
 from gdnbench.workers.supervision import worker_environment
 
-
-class PhaseTimes:
-    """Times each phase and passes events on to `observer`; a repeated phase adds up. `clock` returns seconds."""
-
-    def __init__(self, observer: Observer, clock: Callable[[], float] = time.monotonic) -> None:
-        self._observer = observer
-        self._clock = clock
-        self._begun = self._since = clock()
-        self._phase = "start"
-        self._seconds: dict[str, float] = {}
-
-    def __call__(self, event: CommandEvent) -> None:
-        """Observes an event."""
-        if isinstance(event, PhaseBegun):
-            self._close()
-            self._phase = event.phase
-        self._observer(event)
-
-    def seconds(self) -> dict[str, float]:
-        """Returns the seconds so far by phase, and of `all`."""
-        self._close()
-        return {**self._seconds, "all": self._clock() - self._begun}
-
-    def _close(self) -> None:
-        now = self._clock()
-        self._seconds[self._phase] = self._seconds.get(self._phase, 0.0) + now - self._since
-        self._since = now
-
-
-_NEEDED_LATER = ("scipy.special", "pandas")
-"""Modules of verdicts and tables, imported (half a second) while the parent only waits for workers."""
 _GRAVEST_FIRST = tuple(Status)
 """The order of `Status`: failures before what is only not possible."""
 
@@ -90,7 +55,6 @@ def score_kernel(
     with tempfile.TemporaryDirectory(prefix="gdnbench-score-") as folder:
         session = begin_session(catalog, plan, Path(folder), phases)
         session.warm = WarmParent(worker_environment(gpu)) if warm else None
-        Thread(target=lambda: [import_module(name) for name in _NEEDED_LATER]).start()
         finished = session.run()
         score = _judge(plan, session, finished)
         phases(PhaseBegun("explain", 0))

@@ -59,8 +59,8 @@ class ProcessEffects(Generic[K]):
     `inflation` is the variance between the processes' means of a case over that which its rounds explain. `outliers`
     are cases whose processes differ more than the others' do: each is judged by its own alone. `usual_sd_us` is the
     standard deviation of launches between processes in other runs, 0 if unknown; `own_sds` that of each case, relative,
-    launch aside, for a run of one process. A case not named there, such as a control, has the variance of its rounds
-    and launch.
+    launch aside, for a run of one process and for the cases `single` that one process of several measured. A case not
+    named there, such as a control, has the variance of its rounds and launch.
     """
 
     process: IntArray  # shape (rounds,), numbered from 0
@@ -70,6 +70,7 @@ class ProcessEffects(Generic[K]):
     outliers: frozenset[K] = frozenset()
     usual_sd_us: float = 0.0
     own_sds: Mapping[K, float] = field(default_factory=dict)
+    single: frozenset[K] = frozenset()
 
     @property
     def count(self) -> int:
@@ -82,7 +83,7 @@ class ProcessEffects(Generic[K]):
 
     def of_time(self, key: K, times_us: FloatArray) -> Between:
         """The variance between processes of the mean logarithm of a case's round times, launch subtracted."""
-        if self.count < 2:
+        if self.count < 2 or key in self.single:
             return self._as_usual(1.0 / float(np.nanmean(times_us)), key)
         if key in self.outliers:
             return self._own_processes(np.log(times_us))
@@ -95,7 +96,7 @@ class ProcessEffects(Generic[K]):
         which vanishes for equal times.
         """
         first, second = (1.0 / float(np.nanmean(times)) for times in times_us)
-        if self.count < 2:
+        if self.count < 2 or self.single.intersection(keys):
             return self._as_usual(first - second, *keys)
         if self.outliers.intersection(keys):
             return self._own_processes(np.log(times_us[0]) - np.log(times_us[1]))
@@ -163,6 +164,8 @@ def estimate_effects(
         return ProcessEffects(index, np.zeros(max(count, 1)), usual_sd_us=usual_sd_us, own_sds=own_sds)
     launch_us = _launches(np.array([means_us[key] for key in whole]), usual_sd_us) if has_launch else np.zeros(count)
     several = {key: times for key, times in evidence.items() if np.isfinite(means_us[key]).sum() > 1}
+    single = frozenset(own_sds.keys() & times_us.keys() - several.keys() - set(left_out))
+    own_sds = own_sds if single else {}
     found = _spreads(several, _common_shift(np.array(list(whole.values()))) if has_launch else 0.0, index, count)
     outliers = _find_outliers(found)
     usual = [each for key, each in found.items() if key not in outliers]
@@ -170,10 +173,15 @@ def estimate_effects(
     fitted = count - 1 if has_launch else 0  # the launches cost as many degrees of freedom as one case has
     df = sum(each.dfs[0] for each in usual) - fitted
     if df < 1:
-        return ProcessEffects(index, launch_us, outliers=outliers | set(several), usual_sd_us=usual_sd_us)
+        found_outliers = outliers | set(several)
+        return ProcessEffects(
+            index, launch_us, outliers=found_outliers, usual_sd_us=usual_sd_us, own_sds=own_sds, single=single
+        )
     inflation = sum(each.inflation * each.dfs[0] for each in usual) / df
     df_known = df if inflation > 1 else math.inf
-    return ProcessEffects(index, launch_us, max(1.0, inflation), df_known, outliers, usual_sd_us)
+    return ProcessEffects(
+        index, launch_us, max(1.0, inflation), df_known, outliers, usual_sd_us, own_sds=own_sds, single=single
+    )
 
 
 def _launches(means_us: FloatArray, usual_sd_us: float) -> FloatArray:

@@ -18,7 +18,7 @@ from gdnbench.errors import GdnbenchError, UsageError
 from gdnbench.machine.gpus import alone_on
 from gdnbench.machine.provenance import describe_machine, git_state
 from gdnbench.measure.schedule import FixedRounds
-from gdnbench.measure.timing import TimingWorkers
+from gdnbench.measure.timing import Target, TimingWorkers
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
@@ -111,7 +111,7 @@ def _measure(plan: StepPlan, folder: Path, collected: Collected, observer: Obser
     schedule = FixedRounds(settings.rounds, settings.processes)
     while segment := schedule.next_segment(cases, collected, task.samples, {}):
         observer(RaceStatus(segment.standing))
-        workers.measure(task, segment.rounds, collected)
+        workers.measure(task, [Target(segment.cases, segment.rounds, collected)])
 
 
 def _describe(plan: StepPlan, run_id: str, now: datetime, name: str, *, complete: bool) -> RunInfo:

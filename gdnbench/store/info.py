@@ -43,7 +43,7 @@ from gdnbench.store.schema import (
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
 _SINCE_2 = ("workloads", "op_hash")  # fields that schema 1 lacks
-_RARE = ("part", "merged", "errors", "contest", "tuned", "inputs")  # fields that other runs lack
+_RARE = ("part", "merged", "errors", "contest", "tuned", "inputs", "seconds")  # fields that other runs lack
 INFO = "run.json"
 
 
@@ -83,6 +83,7 @@ class RunInfo:
     tuned: dict[str, list[str]] = field(default_factory=dict)  # by case id, each choice of a process once
     inputs: list[InputsDocument] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    seconds: dict[Name, float] = field(default_factory=dict)  # by phase, and `all`; none in older runs
     schema: int = SCHEMA_VERSION
 
     @property

@@ -43,6 +43,13 @@ class StepBegun:
 
 
 @dataclass(frozen=True)
+class PassBegun:
+    """The rounds of a pass of the task begin, numbered from 0."""
+
+    number: AnyCount
+
+
+@dataclass(frozen=True)
 class Examined:
     """The preflight of a case ended."""
 
@@ -109,8 +116,8 @@ class Refused:
     hint: str
 
 
-Event = Started | StepBegun | Examined | Sampled | HostTimes | Tuned | Refused
-KINDS: tuple[type[Event], ...] = (Started, StepBegun, Examined, Sampled, HostTimes, Tuned, Refused)
+Event = Started | StepBegun | PassBegun | Examined | Sampled | HostTimes | Tuned | Refused
+KINDS: tuple[type[Event], ...] = (Started, StepBegun, PassBegun, Examined, Sampled, HostTimes, Tuned, Refused)
 EventChannel = channel.Channel[Event]
 """The worker's end of the channel to its parent; each event restarts the parent's deadline for the next one."""
 PreflightVerdicts = dict[str, Examined]  # the preflight's verdict by case id

@@ -192,21 +192,20 @@ def write_samples(folder: Path, rounds: Iterable[RoundSamples], clock: Clock | N
     import numpy as np
     import pandas as pd
 
-    frames = [
-        pd.DataFrame(
-            {
-                "case": each.case,
-                "round": np.int16(each.round),
-                "time_us": each.times_us.astype(np.float32),
-                "sm_mhz": _column(each.sm_mhz, each.times_us, np.nan).astype(np.float32),
-                "placement": _column(each.placements, each.times_us, -1).astype(np.int32),
-                "output_placement": _column(each.output_placements, each.times_us, -1).astype(np.int32),
-            }
-        )
-        for each in rounds
-    ]
-    if frames:
-        _write_samples(folder / samples_name(clock), frames)
+    if not (kept := list(rounds)):
+        return
+    counts = [len(each.times_us) for each in kept]
+    placements = [_column(each.placements, each.times_us, -1) for each in kept]
+    output_placements = [_column(each.output_placements, each.times_us, -1) for each in kept]
+    columns = {
+        "case": np.repeat([each.case for each in kept], counts).astype(object),
+        "round": np.repeat([each.round for each in kept], counts).astype(np.int16),
+        "time_us": np.concatenate([each.times_us for each in kept]).astype(np.float32),
+        "sm_mhz": np.concatenate([_column(each.sm_mhz, each.times_us, np.nan) for each in kept]).astype(np.float32),
+        "placement": np.concatenate(placements).astype(np.int32),
+        "output_placement": np.concatenate(output_placements).astype(np.int32),
+    }
+    _write_samples(folder / samples_name(clock), [pd.DataFrame(columns)])
 
 
 def _column(values: Sequence[float] | FloatArray | IntArray, times_us: FloatArray, missing: float) -> FloatArray:

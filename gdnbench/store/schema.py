@@ -108,6 +108,7 @@ class SettingsDocument(TypedDict):
     plain: NotRequired[bool]
     budget_s: NotRequired[Positive | None]
     clocks: NotRequired[tuple[Clock, ...]]
+    until_clear: NotRequired[bool]
     trim: NotRequired[Annotated[float, Meta(ge=0, lt=0.5)]]
 
 

@@ -37,6 +37,7 @@ class Settings:
     budget_s: float | None = None  # limit of measuring in seconds, for a race or with `looks`
     looks: int = 0  # number of interim analyses, at most one after each process; see `confidence_of_look`
     clocks: tuple[Clock, ...] = ()  # the clocks to read beside NVBench, on a GPU, each in a worker of its own
+    until_clear: bool = False  # whether processes after the first measure only the cases that are close
     trim: float = GPU_TRIM  # share of a round's samples that its time leaves out at either end
 
     @property
@@ -73,6 +74,7 @@ QUICK = Settings(rounds=7, samples=32)
 """Settings for a first look: seconds instead of minutes, one process, one clock, intervals a few times as wide."""
 GPU_PROCESSES = 3
 GPU_CLOCKS: tuple[Clock, ...] = ("cupti",)  # CUPTI's kernel time is read beside NVBench's stream time by default
+READ_BY_NVBENCHS_WORKERS: tuple[Clock, ...] = ("cupti",)
 NVBENCH = "nvbench"
 
 
@@ -97,7 +99,8 @@ def choose_settings(
     """The device's or the quick defaults with the user's settings, and a fresh seed by default; raises UsageError."""
     base = QUICK if quick else Settings()
     if device == "cuda" and not quick:
-        base = replace(base, processes=GPU_PROCESSES, clocks=() if plain else GPU_CLOCKS)
+        until_clear = rounds is None and processes is None
+        base = replace(base, processes=GPU_PROCESSES, clocks=() if plain else GPU_CLOCKS, until_clear=until_clear)
     if processes is None:
         processes = min(base.processes, rounds) if rounds else base.processes
     return Settings(
@@ -109,6 +112,7 @@ def choose_settings(
         step_limit_s=step_limit_s,
         plain=plain,
         clocks=parse_clocks(timers) if timers else base.clocks,
+        until_clear=base.until_clear,
         trim=trim_of(device),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -39,7 +40,8 @@ def run(
     rounds: options.RoundsOption = None,
     samples: Annotated[int | None, typer.Option(help="Samples per round; 64 by default.")] = None,
     processes: Annotated[
-        int | None, typer.Option(help="Processes that share the rounds; on a GPU 3 by default, on a CPU 1.")
+        int | None,
+        typer.Option(help="Processes that share the rounds; by default 1, on a GPU 3, two for what is close."),
     ] = None,
     margin: options.MarginOption = 0.005,
     seed: options.SeedOption = None,
@@ -123,6 +125,8 @@ def run(
             plain=plain,
             timers=options.joined(timer),
         )
+        if suite or part or len(cards) > 1:  # which are read as a whole: every case in every process
+            settings = replace(settings, until_clear=False)
         names = options.terms(kernels, kernel)
         if made := _make_op(ctx, names, found):
             op, names, baseline = made.op, list(made.kernels), made.reference

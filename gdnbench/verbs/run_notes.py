@@ -39,7 +39,8 @@ def headline(info: RunInfo) -> Text:
     text = Text(f"{info.op} on {device}", style="bold")
     processes = process_count(info)
     most, shared = ("≤", f", {processes} processes") if processes > 1 else ("up to ", "")
-    rounds = f"{settings['rounds']} rounds of {most}{settings['samples']} samples{shared}"
+    fewer = most if settings.get("until_clear") else ""
+    rounds = f"{fewer}{settings['rounds']} rounds of {most}{settings['samples']} samples{shared}"
     text.append(f": {timer}, {rounds}{part_text(info)}", style="not bold")
     if not info.complete:
         text.append("  (partial)", style="bold yellow")
@@ -169,6 +170,8 @@ def legend(info: RunInfo, *, flops: bool, over: str = "", by_kernel: bool = Fals
     ratio = "vs: baseline time / the kernel's, paired by round;"
     lines = [f"{interval}. {ratio}"] if over == _ROUNDS else [f"{interval}{cards}.", ratio]
     lines.append(f"FASTER or SLOWER beyond {settings['margin']:.2%}, with Holm's correction for all comparisons.")
+    if settings.get("until_clear"):
+        lines.append("What was clear of the baseline and of the fastest after one process has its rounds alone.")
     if by_kernel:
         lines.append("kernel: kernel time (CUPTI). stream: event to event (NVBench), launch included;")
         lines.append("vs and verdict are of stream times.")

@@ -22,12 +22,12 @@ import torch
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import DeclarationError
-from gdnbench.launch.bind import Binder, load
+from gdnbench.launch.bind import Binder, Launcher, load
 from gdnbench.launch.numerics import Numerics, load_captured, load_numerics
 from gdnbench.launch.workspace import Workspace
-from gdnbench.model.case import Case
+from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import is_captured
-from gdnbench.model.kernel import Kernel
+from gdnbench.model.kernel import CudaKernel, Kernel
 from gdnbench.model.status import GateResult
 from gdnbench.model.workload import Workload
 from gdnbench.store.journal import BUILD_STEPS, BURN_IN, StepBegun
@@ -244,15 +244,22 @@ class Rotation:
     """A case on the placements of its workload, bound to those of one window, round by round.
 
     Without `checks` of its launches, which give each new inputs, the tensors stay unchanged. `is_in_place`: a launch
-    changes the inputs of the next at its placement, until renewed.
+    changes the inputs of the next at its placement, until renewed. `bound` has launchers, by number of a placement.
     """
 
     def __init__(
-        self, bind: Binder, placements: Placements, checks: TimedChecks | None = None, *, is_in_place: bool = False
+        self,
+        bind: Binder,
+        placements: Placements,
+        checks: TimedChecks | None = None,
+        *,
+        is_in_place: bool = False,
+        bound: dict[int, Launcher] | None = None,
     ) -> None:
         self.is_in_place = is_in_place
         self.tuned: tuple[str, ...] = ()
         self._bind = bind
+        self._bound = {} if bound is None else bound
         self._placements = placements
         self._checks = checks
         self._visited: list[tuple[int, int | None]] = []
@@ -269,8 +276,9 @@ class Rotation:
             self._checks.open(numbers, number, is_last=is_last)
 
     def _place(self, number: int) -> Placement:
-        run = self._bind(self._placements.workspaces[number])
-        return Placement(number, run, self._placements.ranges(number))
+        if number not in self._bound:
+            self._bound[number] = self._bind(self._placements.workspaces[number])
+        return Placement(number, self._bound[number], self._placements.ranges(number))
 
     def _launch_once(self) -> None:
         """Launches at each placement, and until a case's own outputs are spread: nothing loads or allocates later."""
@@ -332,6 +340,7 @@ def bind_cases(
     placements: dict[Workload, Placements] = {}  # shared by workloads that differ only in the profile
     renewed: dict[Workload, RenewedPlacements] = {}
     checked: dict[Workload, CheckedPlacements] = {}
+    loaded: dict[tuple[Variant, Workload], tuple[Binder, dict[int, Launcher]]] = {}
     rotations = {}
     choices = TunerChoices()
     for case in task.cases:
@@ -343,11 +352,15 @@ def bind_cases(
         if case.workload not in checked:
             checked[case.workload] = CheckedPlacements(renewed[sizes], workspaces.draws(case.workload))
         entry = workspaces.entry(case)
-        bind = load(entry, case.variant, case.workload)
+        if (case.variant, sizes) not in loaded:
+            loaded[case.variant, sizes] = load(entry, case.variant, case.workload), {}
+        bind, bound = loaded[case.variant, sizes]
         checks = None
         if case.id not in task.left_alone:
             checks = TimedChecks(entry.kernel, checked[case.workload], *launches_of(task, case.id))
-        rotations[case.id] = Rotation(bind, placements[sizes], checks, is_in_place=bool(entry.kernel.in_place))
+        in_place = bool(entry.kernel.in_place)
+        rotations[case.id] = Rotation(bind, placements[sizes], checks, is_in_place=in_place, bound=bound)
         device.synchronize()
-        rotations[case.id].tuned = choices.of(entry.kernel.name, task.launched.get(case.id, ()))
+        if not isinstance(entry.kernel, CudaKernel):
+            rotations[case.id].tuned = choices.of(entry.kernel.name, task.launched.get(case.id, ()))
     return rotations

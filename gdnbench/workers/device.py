@@ -23,7 +23,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import walk_stack
-from types import FrameType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, Self
 
 import torch
@@ -72,21 +72,29 @@ class FunctionSnapshot:
         places = [(module.__name__, vars(module), tuple(vars(module))) for module in modules]
         places += [(module.__name__, vars(module), names) for module, names in _NAMES.items()]
         places += [(name, vars(each), tuple(vars(each))) for name, each in named.items()]
-        self._held: list[tuple[str, Mapping[str, object], str, object, object]] = [
-            (f"{name}.{key}", namespace, key, value, _code(value))
+        held: list[tuple[str, Mapping[str, object], str, object]] = [
+            (f"{name}.{key}", namespace, key, value)
             for name, namespace, keys in places
             for key in keys
             if callable(value := namespace.get(key)) or isinstance(value, property | staticmethod | classmethod)
         ]
+        # Apart, since some thousand are compared in every round of every case.
+        self._functions: list[tuple[str, Mapping[str, object], str, FunctionType, CodeType]] = [
+            (name, namespace, key, value, value.__code__)
+            for name, namespace, key, value in held
+            if isinstance(value, FunctionType)
+        ]
+        self._others = [each for each in held if not isinstance(each[3], FunctionType)]
         self._keys = {name: (each, frozenset(vars(each))) for name, each in named.items()}
 
     def replaced(self) -> tuple[str, ...]:
         """Names whose object or code has changed, and new names in a class that hide inherited ones."""
         changed = [
             name
-            for name, namespace, key, value, code in self._held
-            if namespace.get(key) is not value or _code(value) is not code
+            for name, namespace, key, value, code in self._functions
+            if namespace.get(key) is not value or value.__code__ is not code
         ]
+        changed += [name for name, namespace, key, value in self._others if namespace.get(key) is not value]
         hiding = [
             f"{name}.{key}"
             for name, (each, keys) in self._keys.items()
@@ -100,10 +108,6 @@ class FunctionSnapshot:
 def format_replaced(names: tuple[str, ...]) -> str:
     """Describes in a line what was replaced."""
     return f"it replaces functions that it is judged with: {first_of(names, MOST_NAMED)}"
-
-
-def _code(value: object) -> object:
-    return value.__code__ if isinstance(value, FunctionType) else None
 
 
 class ThreadWatch:

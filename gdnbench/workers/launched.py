@@ -18,6 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -39,6 +40,7 @@ _MANGLED = re.compile(r"_Z(N[rVK]*)?(?:St)?(?=L?\d)")
 _LENGTH = re.compile(r"L?(\d+)")
 
 
+@lru_cache(maxsize=1024)
 def plain_name(name: str) -> str:
     """A function's own name, mangled or not, the name of a fill or copy, or `UNKNOWN_FUNCTION`."""
     if name.startswith(("Memset", "Memcpy")):

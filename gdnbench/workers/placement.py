@@ -88,7 +88,7 @@ def place(workspace: Workspace, task: Task) -> Placements:
         return Placements(workspace, 1, 1)
     nbytes = workspace.op.tensor_bytes(workspace.workload)
     window = window_size(nbytes)
-    return Placements(workspace, window, window_count(nbytes, window, len(task.order), task.placed_bytes))
+    return Placements(workspace, window, window_count(nbytes, window, task.most_rounds, task.placed_bytes))
 
 
 def list_ranges(tensors: Iterable[torch.Tensor]) -> torch.Tensor:

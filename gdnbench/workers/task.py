@@ -68,6 +68,15 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True)
+class Pass:
+    """Rounds that one timer measures, by `clock`, None for the run's own; the rest as in `Task`."""
+
+    clock: Clock | None
+    order: tuple[tuple[str, ...], ...]
+    first_round: int = 1
+
+
+@dataclass(frozen=True)
 class Task:
     """One worker's work. The fields from `order` to `record` are for measuring only."""
 
@@ -90,6 +99,7 @@ class Task:
     placed_bytes: int = 0  # on a GPU, memory for the placements of one workload
     left_alone: tuple[str, ...] = ()  # ids of cases whose launches are neither checked nor given other inputs each time
     clock: Clock | None = None  # on a GPU, the further clock to read; None for NVBench
+    further: tuple[Pass, ...] = ()  # on a GPU, measured in the same process after `order`
     record: str = ""  # path of the timer's own record
     # examining only: params of each form to try, by case id; those to keep if none is faster come first
     forms: dict[str, tuple[dict[str, ParamValue], ...]] = field(default_factory=dict)
@@ -99,8 +109,23 @@ class Task:
     captured: dict[str, tuple[str, str]] = field(default_factory=dict)
     case_kind: ClassVar[type[Case]] = Case
 
+    def passes(self) -> list[Self]:
+        """The task of each pass, this one's own the first."""
+        return [
+            replace(self, further=()),
+            *(
+                replace(self, clock=each.clock, order=each.order, first_round=each.first_round, further=())
+                for each in self.further
+            ),
+        ]
+
+    @property
+    def most_rounds(self) -> int:
+        """Number of rounds of the longest pass, burn-in included."""
+        return max(len(each.order) for each in self.passes())
+
     def is_last(self, position: int) -> bool:
-        """Whether the round at a position of `order` is the last of the process."""
+        """Whether the round at a position of `order` is the last of the pass."""
         return position == len(self.order) - 1
 
     def round_number(self, position: int) -> int:
@@ -112,6 +137,7 @@ class Task:
         document = {
             **vars(self),
             "cases": [case.to_dict() for case in self.cases],
+            "further": [vars(each) for each in self.further],
             "workloads": to_builtins(self.cases[0].workload.spec) if self.cases else None,
         }
         path.write_text(json.dumps(document, indent=1))
@@ -132,6 +158,7 @@ class Task:
         axes = convert(spec, WorkloadSpec) if spec else None
         fields = {name: _with_tuples(value) for name, value in document.items()}
         fields["phase"] = Phase(fields["phase"])
+        fields["further"] = tuple(Pass(**each) for each in fields["further"])
         return cls(cases=tuple(cls.case_kind.from_dict(case, axes) for case in cases if axes), **fields)
 
 
@@ -141,6 +168,8 @@ def _with_tuples(value: Any) -> Any:
     return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
 
 
+_ALLOCATIONS = 100_000
+"""Allocations between two collections of garbage, 700 by default: what a worker imports stays."""
 START_LIMIT_S = 180.0  # torch from a cold network disk
 
 
@@ -171,6 +200,7 @@ def load_torch(device: Device) -> Started:
         import torch
     finally:
         gc.freeze()
+        gc.set_threshold(_ALLOCATIONS, 50, 100)
         gc.enable()
     if device == "cpu":
         return Started("cpu")

@@ -20,13 +20,11 @@ def measure(task: Task, channel: EventChannel) -> None:
 def choose_timer(task: Task) -> Callable[[Task, EventChannel], None]:
     """The timer of a task; only that timer's libraries are loaded."""
     match task.clock:
-        case "cupti":
-            from gdnbench.measure.worker.cupti import measure_all
         case "graph":
             from gdnbench.measure.worker.graph import measure_all
-        case None if task.device == "cuda":
-            from gdnbench.measure.worker.nvbench import measure_all
-        case None:
+        case _ if task.device == "cuda":
+            from gdnbench.measure.worker.gpu import measure_all
+        case _:
             from gdnbench.measure.worker.cpu import measure_all
     return measure_all
 

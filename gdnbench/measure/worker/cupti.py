@@ -7,12 +7,10 @@ after placement, dithered, scrubbed.
 
 from __future__ import annotations
 
-import gc
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 from gdnbench.store.journal import EventChannel, Refused, Sampled, StepBegun
-from gdnbench.verify.rotation import Rotation, bind_cases
+from gdnbench.verify.rotation import Rotation
 from gdnbench.workers.activities import (
     CASE,
     CHECKS,
@@ -23,31 +21,30 @@ from gdnbench.workers.activities import (
     split_cases,
     split_launches,
 )
-from gdnbench.workers.cold import OWN_PREFIX, BlockingKernel, EmptyKernel, L2Flush, SmClock, choose_between, raise_clock
-from gdnbench.workers.device import BeginStep, CudaDevice, WrongWhenTimedError, report_failure
+from gdnbench.workers.cold import OWN_PREFIX, BlockingKernel, EmptyKernel, L2Flush, SmClock, choose_between
+from gdnbench.workers.device import BeginStep, CudaDevice, WrongWhenTimedError
 from gdnbench.workers.launched import deviation, function_times_us
 from gdnbench.workers.task import WARM_UPS, Task
 
 COLLECT_STEPS = 4  # steps' time for reading a round's records, which are of all cases
 
 
-def measure_all(task: Task, channel: EventChannel) -> None:
-    """Measures every round of the task and sends each as soon as its records are read."""
-    device = CudaDevice()
-    with ExitStack() as stack, device.current(), report_failure(channel, device, task.roots) as begin:
-        rotations = bind_cases(task, begin, device)
-        begin(StepBegun("", "raise the clocks", task.step_limit_s))
-        sm_clock = SmClock(stack)
-        raise_clock(sm_clock)
-        rounds = _Rounds(task, channel, begin, device, rotations, sm_clock)
-        unseen = rounds.find_unseen()
-        if unseen:
-            message = f"CUPTI does not record here: no {' and no '.join(unseen)} of gdnbench's own"
-            channel.send(Refused(message, "detach any other profiler, and see `gdnbench doctor`"))
-            return
-        gc.disable()
-        for position, ids in enumerate(task.order):
-            rounds.measure(position, ids)
+def measure(
+    task: Task,
+    channel: EventChannel,
+    begin: BeginStep,
+    device: CudaDevice,
+    rotations: dict[str, Rotation],
+    sm_clock: SmClock,
+) -> None:
+    """Measures every round of the task and sends each as soon as its records are read; Refused if there are none."""
+    rounds = _Rounds(task, channel, begin, device, rotations, sm_clock)
+    if unseen := rounds.find_unseen():
+        message = f"CUPTI does not record here: no {' and no '.join(unseen)} of gdnbench's own"
+        channel.send(Refused(message, "detach any other profiler, and see `gdnbench doctor`"))
+        return
+    for position, ids in enumerate(task.order):
+        rounds.measure(position, ids)
 
 
 @dataclass(eq=False)
@@ -112,8 +109,10 @@ class _Rounds:
         """Enqueues a case's round; returns the SM clock meanwhile and the number of checked launches."""
         rotation = self.rotations[case_id]
         self._case.launch()
+        has_gaps = len(self.task.launched.get(case_id, ("", ""))) > 1
         for _ in range(WARM_UPS + self.task.samples[case_id]):
-            self._between.before()
+            if has_gaps:  # of launches, which a dithered queue makes longer or shorter; a lone kernel has none
+                self._between.before()
             self._blocking.enqueue()
             self._flush()
             placement = rotation.next_placement()

@@ -8,11 +8,9 @@ placements, scrub the L2, dither the launch queue. NVBench can run once per proc
 
 from __future__ import annotations
 
-import gc
 import os
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -23,16 +21,15 @@ import torch
 
 from gdnbench.errors import tell_raised
 from gdnbench.model.status import Status
-from gdnbench.store.journal import BURN_IN, EventChannel, Examined, HostTimes, Refused, Sampled, StepBegun, Tuned
-from gdnbench.verify.rotation import Rotation, bind_cases
-from gdnbench.workers.cold import DitherAndScrub, NothingBetween, SmClock, choose_between, raise_clock
+from gdnbench.store.journal import BURN_IN, EventChannel, Examined, HostTimes, PassBegun, Sampled, StepBegun
+from gdnbench.verify.rotation import Rotation
+from gdnbench.workers.cold import DitherAndScrub, NothingBetween, choose_between
 from gdnbench.workers.device import (
     CudaDevice,
     TamperingError,
     TamperWatch,
     WrongWhenTimedError,
     is_alive,
-    report_failure,
 )
 from gdnbench.workers.task import WARM_UPS, Task, file_of
 
@@ -48,45 +45,54 @@ OPTIONS = (
 )
 
 
-def measure_all(task: Task, channel: EventChannel) -> None:
-    """Measures every round of the task and sends each as soon as it is known."""
-    try:
-        import cuda.bench as nvbench
-    except ImportError as error:
-        channel.send(Refused(f"cuda-bench does not load: {error}", "see `gdnbench doctor`"))
-        return
-    device = CudaDevice()
-    watch = TamperWatch(device)
-    with ExitStack() as stack, device.current(), report_failure(channel, device, task.roots) as begin:
-        rotations = bind_cases(task, begin, device)
-        for case_id, rotation in rotations.items():
-            if rotation.tuned:
-                channel.send(Tuned(case_id, rotation.tuned))
-        between, numbers = choose_between(task), count()
-        host_us: dict[str, list[float]] = {}
-        for position, ids in enumerate(task.order):
+def measure(
+    passes: Sequence[tuple[int, Task]],
+    channel: EventChannel,
+    device: CudaDevice,
+    rotations: dict[str, Rotation],
+    watch: TamperWatch,
+) -> None:
+    """Measures every round of some passes, numbered as in the worker's task, and sends each as soon as it is known."""
+    import cuda.bench as nvbench
+
+    task = passes[0][1]
+    between, numbers = choose_between(task), count()
+    host_us: dict[str, list[float]] = {}
+    for number, each in passes:
+        for position, ids in enumerate(each.order):
             for case_id in ids:
                 function = _Benchmark(
-                    task, channel, device, case_id, rotations[case_id], between, numbers, host_us, position, watch
+                    each,
+                    number,
+                    channel,
+                    device,
+                    case_id,
+                    rotations[case_id],
+                    between,
+                    numbers,
+                    host_us,
+                    position,
+                    watch,
                 )
                 benchmark = nvbench.register(function)
                 benchmark.set_name(function.__name__)
                 benchmark.set_stopping_criterion("sample-count")
-                benchmark.set_criterion_param_int64("target-samples", task.samples[case_id])
-                benchmark.set_min_samples(task.samples[case_id])
-        begin(StepBegun("", "raise the clocks", task.step_limit_s))
-        raise_clock(SmClock(stack))
-        gc.disable()
-        warm_ups = ("--cold-warmup-runs", str(WARM_UPS))
-        nvbench.run_all_benchmarks(["gdnbench", *OPTIONS, *warm_ups, "--jsonbin", task.record])
-        channel.send(HostTimes({case_id: median(rounds) for case_id, rounds in host_us.items()}))
+                benchmark.set_criterion_param_int64("target-samples", each.samples[case_id])
+                benchmark.set_min_samples(each.samples[case_id])
+    warm_ups = ("--cold-warmup-runs", str(WARM_UPS))
+    nvbench.run_all_benchmarks(["gdnbench", *OPTIONS, *warm_ups, "--jsonbin", task.record])
+    channel.send(HostTimes({case_id: median(rounds) for case_id, rounds in host_us.items()}))
 
 
 @dataclass(eq=False)
 class _Benchmark:
-    """The function that NVBench calls for one round of one case; `numbers` are those of the files that it writes."""
+    """The function that NVBench calls for one round of one case, in the pass `number` of the worker.
+
+    `numbers` are those of the files that it writes.
+    """
 
     task: Task
+    number: int
     channel: EventChannel
     device: CudaDevice
     case_id: str
@@ -100,9 +106,10 @@ class _Benchmark:
     def __post_init__(self) -> None:
         self._host_ns: list[int] = []
         self._round = self.task.round_number(self.position)
-        self.__name__ = f"r{self._round:02d}/{self.case_id}"
+        self.__name__ = f"p{self.number}/r{self._round:02d}/{self.case_id}"
 
     def __call__(self, state: Any) -> None:
+        self.channel.send(PassBegun(self.number))
         self.channel.send(StepBegun(self.case_id, "measure", self.task.step_limit_s))
         state.set_stream(_StreamHandle(self.device.stream))
         state.set_blocking_kernel_timeout(BLOCKING_KERNEL_TIMEOUT_S)

@@ -207,7 +207,8 @@ def lead_line(stored: ReportedRun) -> str:
     if info.on_gpu:
         timer = f"NVBench{' and CUPTI' if stored.kernel_times else ''}, cold L2"
     place = f" ({info.place})" if info.place else ""
-    rounds = f"{settings['rounds']} rounds of up to {settings['samples']} samples"
+    most = "up to " if settings.get("until_clear") else ""
+    rounds = f"{most}{settings['rounds']} rounds of up to {settings['samples']} samples"
     further = ", more for the points in front" if stored.sweep else ""
     return f"{info.op} on {info.device}{place}: {_counts(stored)}, {timer}, {rounds}{further}"
 
