@@ -18,10 +18,8 @@ from gdnbench.model.workload import Workload, label_slug
 from gdnbench.render.console import print_text
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, plain_rows
-from gdnbench.render.terminal_chart import OptionalCharts
 from gdnbench.render.text import TextTable
 from gdnbench.render.units import count_text, params_text, percent, plus_minus, time_unit
-from gdnbench.report.charts.sweep import print_sweep_charts
 from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row, read_run
 from gdnbench.store.tables import read_builds, read_sweep
@@ -29,7 +27,7 @@ from gdnbench.verbs.run_notes import control_lines, next_words, part_text, store
 from gdnbench.verbs.run_tables import build_blocks
 from gdnbench.wording import first_line
 
-MOST_ROWS = 12  # points in a table, unless more tie; the chart shows all of them
+MOST_ROWS = 12  # points in a table, unless more tie
 
 _STYLES = {Place.BEST: "bold green", Place.TIED: "green", Place.UNCLEAR: "yellow", Place.SLOWER: ""}
 _WORDS = {Place.BEST: "BEST", Place.TIED: "TIES", Place.UNCLEAR: "UNCLEAR", Place.SLOWER: "SLOWER"}
@@ -67,7 +65,6 @@ def _text(
     rows = {(row.case.label, row.case.workload): row for row in measurements}
     yield _headline(info, sweep, measurements)
     yield from warning_notes(info.warnings)
-    yield lambda console: print_sweep_charts(console, sweep, OptionalCharts())
     for plateau in sweep.plateaus:
         yield ""
         yield _table(sweep, plateau, rows, width)

@@ -33,22 +33,17 @@ class KernelChoice:
     slot: int
 
 
-def chosen_rows(
-    folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None, *, all_lines: bool = False
-) -> list[Measurement]:
+def chosen_rows(folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None) -> list[Measurement]:
     """Reads the times of kernels at workloads: by CUPTI where the run has any, else by its own timer.
 
-    By default the kernels are the baseline, the floors and the fastest, the workloads those of the first line of
-    several, or with `all_lines` all of the run.
+    By default the kernels are the baseline, the floors and the fastest, at all workloads of the run.
     """
     info, measured = read_info(folder), read_by_clock(folder)
     by_clock = {clock: [row for row in rows if _is_shown(row)] for clock, rows in measured.items()}
     rows = by_clock.get("cupti") or by_clock.get(None, [])
-    known = list(dict.fromkeys(row.case.workload for row in rows))
-    if not known:
+    if not rows:
         raise UnknownNameError(f"{info.run_id} has no times to draw", f"gdnbench show {info.run_id} says why")
-    chosen = workloads or (known if all_lines else _first_line(known))
-    here = [row for row in rows if row.case.workload in chosen]
+    here = [row for row in rows if workloads is None or row.case.workload in workloads]
     labels = _named(info, here, kernels) if kernels else _default_labels(here)
     return [row for row in here if row.case.label in labels]
 
@@ -93,6 +88,13 @@ def interval_text(row: Measurement) -> str:
     """Returns time and half width in one text, `4.348 ±0.08%`; empty without a time."""
     timing = row.timing
     return f"{time_text(timing.time_us)} {half_text(timing.relative_half_width)}" if timing else ""
+
+
+def kind_of(rows: Sequence[Measurement]) -> str:
+    """Returns what the times of some rows are: `kernel time` by CUPTI, `stream time` by NVBench, `CPU time`."""
+    if any(row.timing and row.timing.timer == "cpu" for row in rows):
+        return "CPU time"
+    return "kernel time" if any(row.clock == "cupti" for row in rows) else "stream time"
 
 
 def in_order(workloads: Iterable[Workload]) -> tuple[Workload, ...]:
@@ -154,13 +156,6 @@ def _slowness(label: str, rows: Sequence[Measurement], workloads: Sequence[Workl
 def _one_a_kernel(ordered: Sequence[str], rows: Sequence[Measurement]) -> list[str]:
     kernels = {row.case.label: row.case.variant.kernel for row in rows}
     return list({kernels[label]: label for label in reversed(ordered)}.values())[::-1]
-
-
-def _first_line(known: Sequence[Workload]) -> tuple[Workload, ...]:
-    lines: dict[str, list[Workload]] = {}
-    for workload in known:
-        lines.setdefault(workload.line, []).append(workload)
-    return tuple(next((line for line in lines.values() if len(line) > 1), lines[known[0].line]))
 
 
 def _named(info: RunInfo, rows: Sequence[Measurement], kernels: str) -> tuple[str, ...]:

@@ -18,8 +18,7 @@ from gdnbench.model.workload import Workload
 from gdnbench.render.html import HtmlCell, HtmlTable, html_table
 from gdnbench.render.table import Column, Table
 from gdnbench.render.units import factor, flops_bind
-from gdnbench.report.charts.selection import time_us
-from gdnbench.report.charts.times import kind_of
+from gdnbench.report.charts.selection import kind_of, time_us
 from gdnbench.verbs.html.beside import across_section, published_section
 from gdnbench.verbs.html.content import HtmlSection, control_cell
 from gdnbench.verbs.html.report import ReportedRun, lead_line
