@@ -31,8 +31,7 @@ from gdnbench.functions.load import (
     source_files,
     text_of_given,
 )
-from gdnbench.functions.reference import FunctionName
-from gdnbench.functions.spec import parse_tensors, workloads_of
+from gdnbench.functions.reference import FunctionName, parse_tensors, workloads_of
 from gdnbench.launch.workspace import TORCH_DTYPES
 from gdnbench.lint.cuda_source import read_cuda
 from gdnbench.model.declaration import Dtype, ExactGate, RoundoffGate, TensorSpec
@@ -172,7 +171,8 @@ class _Op:
         given = (self.request.given, self.given)
         return (
             f"{f'The inputs, and what {self.functions[0].title} returns.'!r}\n\nfrom pathlib import Path\n\n"
-            "from gdnbench.functions.load import ReferenceNumerics\nfrom gdnbench.functions.spec import TensorText\n\n"
+            "from gdnbench.functions.load import ReferenceNumerics\n"
+            "from gdnbench.functions.reference import TensorText\n\n"
             f"INPUTS = (\n{tensors})\nGIVEN = {given!r}  # file and SHA-256 of those that are not drawn\n"
             f"numerics = ReferenceNumerics(Path(__file__).parent, {self.functions[0].label!r}, INPUTS, GIVEN[0])\n"
             "make_inputs, oracle, roundoff = numerics.make_inputs, numerics.oracle, numerics.roundoff\n"

@@ -15,12 +15,11 @@ from gdnbench.catalog.entry import label_parts
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.render.html import HtmlCell, HtmlTable, html_table
 from gdnbench.render.table import Column, Table
 from gdnbench.render.units import factor, flops_bind
 from gdnbench.report.charts.selection import kind_of, time_us
 from gdnbench.verbs.html.beside import across_section, published_section
-from gdnbench.verbs.html.content import HtmlSection, control_cell
+from gdnbench.verbs.html.content import HtmlCell, HtmlSection, HtmlTable, control_cell, html_table
 from gdnbench.verbs.html.report import ReportedRun, lead_line
 from gdnbench.verbs.html.run_section import run_section
 from gdnbench.verbs.html.sweep_section import sweep_section

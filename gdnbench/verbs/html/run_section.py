@@ -15,7 +15,6 @@ from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, label_slug
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.render.codec import GLYPHS
-from gdnbench.render.html import HtmlTable, html_table
 from gdnbench.render.table import Table
 from gdnbench.render.units import flops_bind, number, traffic
 from gdnbench.report.charts import theme
@@ -24,7 +23,15 @@ from gdnbench.report.charts.selection import choices_of, interval_text, kind_of,
 from gdnbench.report.charts.theme import PAGE, Datum, Theme, expr, page_spec, slot_params
 from gdnbench.stats import FloatArray
 from gdnbench.store.samples import SAMPLES, read_samples
-from gdnbench.verbs.html.content import HtmlChart, HtmlPart, HtmlSection, control_line, failures_of
+from gdnbench.verbs.html.content import (
+    HtmlChart,
+    HtmlPart,
+    HtmlSection,
+    HtmlTable,
+    control_line,
+    failures_of,
+    html_table,
+)
 from gdnbench.verbs.html.report import ReportedRun, lead_line
 from gdnbench.verbs.run_tables import WorkloadView
 

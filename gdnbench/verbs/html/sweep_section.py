@@ -8,13 +8,22 @@ from functools import partial
 from gdnbench.model.measurement import Measurement, OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.render.codec import GLYPHS
-from gdnbench.render.html import HtmlCell, HtmlTable, html_table
 from gdnbench.render.table import Column, Table
 from gdnbench.render.units import half_text, params_text, percent
 from gdnbench.report.charts.selection import workload_slug
 from gdnbench.report.charts.sweep import sweep_chart, varied
 from gdnbench.report.charts.theme import PAGE, page_spec
-from gdnbench.verbs.html.content import HtmlChart, HtmlPart, HtmlSection, control_cell, failures_of, workload_columns
+from gdnbench.verbs.html.content import (
+    HtmlCell,
+    HtmlChart,
+    HtmlPart,
+    HtmlSection,
+    HtmlTable,
+    control_cell,
+    failures_of,
+    html_table,
+    workload_columns,
+)
 from gdnbench.verbs.html.report import ReportedRun, lead_line
 from gdnbench.verbs.measured_columns import count_column, time_column
 
