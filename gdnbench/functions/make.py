@@ -115,7 +115,12 @@ class _Op:
             "workloads": self.workloads[0].spec,
             "inputs": tuple(TensorSpec(each.name, each.dims, each.dtype) for each in self.inputs),
             "outputs": self.outputs,
-            "gates": tuple(_gate(each.name, each.settled) for each in self.outputs),
+            "gates": tuple(
+                RoundoffGate(each.name, LIMITS[each.settled], each.settled)
+                if each.settled in LIMITS
+                else ExactGate(each.name)
+                for each in self.outputs
+            ),
             "baselines": (self.functions[0].label,),
         }
         text = ",\n    ".join(f"{name}={value!r}" for name, value in fields.items())
@@ -248,10 +253,6 @@ def _check_parameters(function: Callable[..., Any], title: str, names: Sequence[
         tensors = ",".join(f"{each.name}=bf16[4096]" for each in needed if each.kind not in unlisted)
         why = f"does not take the inputs {', '.join(names)}: {error}" if names else "needs --inputs"
         raise UsageError(f"{title}{parameters} {why}", f"name them as it does: --inputs '{tensors}'") from error
-
-
-def _gate(name: str, dtype: Dtype) -> RoundoffGate | ExactGate:
-    return RoundoffGate(name, LIMITS[dtype], dtype) if dtype in LIMITS else ExactGate(name)
 
 
 def _write(texts: Mapping[str, str]) -> Path:

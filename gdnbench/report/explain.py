@@ -167,12 +167,9 @@ def _known(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def _times(measured: RunTimes) -> str:
     floors = [(label, measured.times_us[label]) for label in (measured.copy, measured.empty) if label]
-    others = "".join(f"; {label} {time_text(time)}{_other(label, measured)}" for label, time in floors)
+    whose = dict.fromkeys(measured.changed, f" ({OTHER_CODE})")
+    others = "".join(f"; {label} {time_text(time)}{whose.get(label, '')}" for label, time in floors)
     return f"{measured.run_id}: {time_text(measured.time_us)} µs{others}"
-
-
-def _other(label: str, measured: RunTimes) -> str:
-    return f" ({OTHER_CODE})" if label in measured.changed else ""
 
 
 def _gain(measured: RunTimes) -> str:
@@ -201,16 +198,14 @@ def _value(each: EvidenceLine) -> str:
     return text if each.unit in {"B", "B/s", "x", ""} else f"{text} {each.unit}"
 
 
-def _identity(evidence: Evidence) -> dict[str, Any]:
-    return {"kernel": evidence.variant.kernel, "label": evidence.label, **evidence.workload.cells}
-
-
 def _findings_document(evidence: Evidence, findings: Sequence[Cause]) -> dict[str, Any]:
     measured, cycles, compiled = evidence.measured, evidence.cycles, evidence.compiled
     times, launches = evidence.launch_times, evidence.launches
     profile = evidence.profile or next((launch.profile for launch in launches if launch.profile), None)
     return {
-        **_identity(evidence),
+        "kernel": evidence.variant.kernel,
+        "label": evidence.label,
+        **evidence.workload.cells,
         "params": dict(evidence.variant.params),
         "evidence": {
             "profile": evidence.profile_path,

@@ -13,7 +13,7 @@ from rich.text import Text
 from gdnbench.errors import ExitCode
 from gdnbench.origin import RESULTS
 from gdnbench.render.output import print_answer, print_line
-from gdnbench.render.table import Answer, Block, Column, Note, Table, command, plain_rows
+from gdnbench.render.table import Answer, Column, Note, Table, command, plain_rows
 from gdnbench.render.units import megabytes
 from gdnbench.verbs.base import Verb, make_group
 from gdnbench.verbs.complete import complete_runs
@@ -44,7 +44,8 @@ def list_stored(
     stored = overview(results)
     cards = [gpu.uuid for gpu in list_gpus()] if any(run.state is State.STOPPED for run in stored) else []
     table = _table(stored, f"no runs in {results}")
-    print_answer(Answer([table], text=lambda _: _text(table), next=_next(stored, results, cards)), json=json, csv=csv)
+    lines = [table, Note(_total(stored), "legend")]
+    print_answer(Answer([table], text=lambda _: lines, next=_next(stored, results, cards)), json=json, csv=csv)
 
 
 def _table(runs: Sequence[Overview], empty: str) -> Table[Overview]:
@@ -64,10 +65,6 @@ def _table(runs: Sequence[Overview], empty: str) -> Table[Overview]:
     damaged = [run for run in runs if run.state is State.DAMAGED]
     notes = [Note(f"damaged  {run.run_id}: {run.reason}", "failure") for run in damaged]
     return Table(columns, runs, notes=notes if runs else [Note(empty)])
-
-
-def _text(table: Table[Overview]) -> list[Block]:
-    return [table, Note(_total(table.rows), "legend")]
 
 
 def _total(runs: Sequence[Overview]) -> str:

@@ -70,7 +70,10 @@ def _text(
         yield _table(sweep, plateau, rows, width)
     for workload in dict.fromkeys(point.workload for point in sweep.finals):
         yield ""
-        finals = [(_point_name(sweep, point), _slower(point), _place(point)) for point in sweep.final(workload)]
+        finals = [
+            (f"{point.kernel} {params_text(point.params, [*sweep.axes[point.kernel]])}", _slower(point), _place(point))
+            for point in sweep.final(workload)
+        ]
         yield plain_rows(finals, title=f"the kernels at {workload}")
     yield from _infeasible([row for row in measurements if row.case.is_point_of(sweep.axes)])
     yield from control_lines(measurements, workloads=True)
@@ -135,10 +138,6 @@ def _table(sweep: Sweep, plateau: Plateau, rows: _Rows, width: int) -> Table[Poi
 
 def _place(point: Point) -> Text:
     return Text(PLACE_WORDS[point.place], style=_STYLES[point.place])
-
-
-def _point_name(sweep: Sweep, point: Point) -> str:
-    return f"{point.kernel} {params_text(point.params, [*sweep.axes[point.kernel]])}"
 
 
 def _slower(point: Point) -> str:
