@@ -26,8 +26,7 @@ from gdnbench.verbs.measured_columns import speedup_text
 from gdnbench.wording import first_of, plural
 
 if TYPE_CHECKING:
-    from gdnbench.analyse.fastest import FastestKernel
-    from gdnbench.analyse.suite import SuiteResult, SuiteRow
+    from gdnbench.analyse.suite import FastestKernel, SuiteResult, SuiteRow
 
 
 def headline(info: RunInfo) -> Text:
