@@ -125,20 +125,17 @@ def show_cache(ctx: typer.Context, json: JsonOption = False, csv: CsvOption = Fa
         text=lambda _: [Note(str(use.folder), whole=True), plain_rows(rows, right=(1, 2))],
         document=lambda: record,
         records=lambda: [record],
-        next=command("runs", "cache", "clean", "--older", "30d"),
+        next=command("runs", "cache", "clean"),
     )
     print_answer(answer, json=json, csv=csv)
 
 
 @cache.command(cls=Verb)
-def clean(
-    older: Annotated[str, typer.Option(metavar="TIME", help="Only what was not used for this long: 30d, 12h.")] = "",
-) -> None:
+def clean() -> None:
     """Remove compiled kernels and exported revisions; the next run compiles what it needs."""
     from gdnbench.codegen.cache import clean as remove
-    from gdnbench.store.overview import parse_age
 
-    print_line(f"freed {megabytes(remove(parse_age(older) or 0.0))}")
+    print_line(f"freed {megabytes(remove())}")
 
 
 @runs.command(cls=Verb)
