@@ -13,7 +13,7 @@ from rich.text import Text
 from gdnbench.errors import ExitCode
 from gdnbench.origin import RESULTS
 from gdnbench.render.output import print_answer, print_line
-from gdnbench.render.table import Answer, Column, Note, Table, command, plain_rows
+from gdnbench.render.table import Answer, Block, Column, Note, Table, command, plain_rows
 from gdnbench.render.units import megabytes
 from gdnbench.verbs.base import Verb, make_group
 from gdnbench.verbs.complete import complete_runs
@@ -44,7 +44,7 @@ def list_stored(
     stored = overview(results)
     cards = [gpu.uuid for gpu in list_gpus()] if any(run.state is State.STOPPED for run in stored) else []
     table = _table(stored, f"no runs in {results}")
-    lines = [table, Note(_total(stored), "legend")]
+    lines: list[Block] = [table, Note(_total(stored), "legend")]
     print_answer(Answer([table], text=lambda _: lines, next=_next(stored, results, cards)), json=json, csv=csv)
 
 
