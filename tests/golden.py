@@ -131,6 +131,7 @@ LATER = {
     "show-two-runs-refused": (f"show {MAIN} {HOPPER}", "80"),
     "compare": (f"compare {MAIN} {HOPPER}", "60 80 120"),
     "compare-h100": (f"compare {HOPPER} {CARDS[0]} --filter B=1,64", f"{TABLES} md"),
+    "moved": ("plot x", "80"),
     "compare-contest": (f"compare {CONTEST} published/contest", "80 120"),
     "history": ("history decode-v9", f"{TABLES} md"),
     "history-all": ("history decode-v4 --all", "80"),

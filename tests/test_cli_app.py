@@ -12,6 +12,7 @@ from faults import REPOSITORY, python_path
 
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.verb_table import VERBS
+from gdnbench.verbs.app import MOVED
 from gdnbench.verbs.base import GpuVerb, Listed
 
 
@@ -66,6 +67,13 @@ def test_a_wrong_option_name_or_value_is_a_usage_error_and_leaves_nothing(
     assert "Traceback" not in err
     assert err.strip()
     assert list(tmp_path.rglob("*")) == []
+
+
+@pytest.mark.parametrize("word", MOVED)
+def test_a_removed_or_renamed_verb_is_refused_with_what_to_type_now(command_line, word):
+    code, out, err = command_line(*word.split(), "--some", "thing")
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert f"gdnbench {word} was removed" in err or f"is now gdnbench {MOVED[word]}" in err
 
 
 @pytest.mark.parametrize("verb", ["run", "verify"])
