@@ -103,10 +103,6 @@ class NotInterpretedError(MachineError):
     """A PTX kernel uses something that the interpreter does not know, so its result would be a guess."""
 
 
-class ChartError(MachineError):
-    """A terminal chart could not be drawn."""
-
-
 class BuildError(GdnbenchError):
     """The compiler rejected a kernel; the message is the compiler's own."""
 

@@ -24,7 +24,7 @@ HOSTILE = (
 )  # fmt: skip
 DEFINITION = str(GOLDEN / "set" / "definitions" / "decode" / f"{DECODE}.json")
 BASE = {
-    "show": ["main", "--chart", "time"],
+    "show": ["main", "--chart", "roofline", "-o", "r.svg"],
     "report": ["main", "-o", "r.html"],
     "compare": ["main", "hopper"],
     "history": ["decode-v4"],

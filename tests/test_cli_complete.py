@@ -50,7 +50,7 @@ def asked(shell, *words):
         ),
         (["show", "hop"], {"hopper", "hopper-qk16"}, {"main"}),
         (["compare", "main", "published/b"], {"published/b200"}, {"published/contest"}),
-        (["show", "main", "--chart", "s"], {"sweep"}, {"time"}),
+        (["show", "main", "--chart", "s"], {"sweep"}, {"roofline"}),
         (["runs", "del"], {"delete"}, {"merge"}),
         (["sweep", "--baseline", "decode-tri"], {"decode-triton"}, {"decode-v4"}),
     ],

@@ -149,9 +149,7 @@ def in_encoding(encoding, *words):
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
-@pytest.mark.parametrize(
-    "words", [["show", "main"], ["show", "main", "--chart", "time"], ["compare", "main", "hopper"], ["list"]]
-)
+@pytest.mark.parametrize("words", [["show", "main"], ["history", "decode-v4"], ["compare", "main", "hopper"], ["list"]])
 def test_any_terminal_shows_every_character_in_as_many_columns(encoding, words):
     plain, full = in_encoding(encoding, *words), in_encoding("utf-8", *words)
     assert plain.code == full.code == 0, plain.err

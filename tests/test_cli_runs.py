@@ -8,11 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from run_data import case, failed, info, measured, store
 
-from gdnbench.errors import UsageError
 from gdnbench.model.status import Role
 from gdnbench.store.files import RunFolder
 from gdnbench.store.info import write_info
-from gdnbench.store.overview import parse_age
 
 NOW = datetime.now(UTC)
 ROWS = [measured(case("decode-fla", Role.BASELINE)), measured(case("decode-v4")), failed(case("decode-x"))]
@@ -144,16 +142,3 @@ def test_damaged_and_stopped_runs_are_deleted_too(run, results):
     write_info(hidden, info(complete=False))
     run("delete", damaged.name, "20260105", "--yes")
     assert names(results) == [whole.name]
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("12h", 43_200), ("1.5d", 129_600), ("2w", 1_209_600), ("", None)]
-)
-def test_ages_are_read(text, seconds):
-    assert parse_age(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["d", "5", "-1d", "nan", "1e3d", "5 days"])
-def test_what_is_no_age_is_refused(text):
-    with pytest.raises(UsageError, match="not an age"):
-        parse_age(text)

@@ -12,8 +12,7 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import DeclarationError, ExitCode, GdnbenchError, UsageError
 from gdnbench.functions.ask import FunctionsRequest, make_functions_op
 from gdnbench.functions.load import bind_function
-from gdnbench.functions.reference import parse_functions
-from gdnbench.functions.spec import parse_tensors, workloads_of
+from gdnbench.functions.reference import parse_functions, parse_tensors, workloads_of
 from gdnbench.launch.numerics import load_numerics
 from gdnbench.launch.workspace import Workspace
 from gdnbench.verify.check import check_outputs, consult_oracle

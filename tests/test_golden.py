@@ -222,8 +222,7 @@ def make(home, name, *options):
 def called(name, command_line):
     """The answer of a tool, whose command runs in this process."""
     from gdnbench.errors import GdnbenchError
-    from gdnbench.mcp.result import Ended
-    from gdnbench.mcp.server import answer, bind_tools, refused
+    from gdnbench.mcp.server import Ended, answer, bind_tools, refused
     from gdnbench.verbs.base import parameters_of
 
     tool, arguments = TOOLS[name]

@@ -20,8 +20,7 @@ from tools_client import environment as make_environment
 from warm_processes import end_warm_parents
 
 from gdnbench.errors import UsageError
-from gdnbench.mcp.result import Ended
-from gdnbench.mcp.server import INSTRUCTIONS, bind_tools, refused
+from gdnbench.mcp.server import INSTRUCTIONS, Ended, bind_tools, refused
 from gdnbench.mcp.server import answer as result_of
 from gdnbench.verbs.base import parameters_of
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from gdnbench.errors import UsageError
 from gdnbench.mcp import server
-from gdnbench.mcp.result import Ended, describe, is_wrong_request
-from gdnbench.mcp.server import answer, bind_tools
+from gdnbench.mcp.server import Ended, answer, bind_tools, describe, is_wrong_request
 from gdnbench.mcp.tool import check_name, check_path, split_names
 from gdnbench.process.events import PhaseBegun
 from gdnbench.render.digest import LIMIT_BYTES, Digest, fit, to_text

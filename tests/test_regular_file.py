@@ -138,8 +138,7 @@ OF_RUNS = (
     ("history", "decode-k1"),
     ("compare", OLDER, RUN),
     ("report", RUN, "-o", "r.html"),
-    ("show", RUN, "--chart", "samples"),
-    ("show", RUN, "--chart", "rounds"),
+    ("show", RUN, "--chart", "roofline", "-o", "r.svg"),
     ("run", "--resume", RUN),
 )
 

@@ -1,15 +1,12 @@
-"""Charts of stored runs: in the terminal, of a sweep as a picture, and the colours that kernels have on the page."""
+"""Charts of stored runs as pictures: which kernels they show, what is refused, and those of sweeps."""
 
-import io
 import math
-import sys
 from contextlib import nullcontext
 from xml.etree import ElementTree as ET
 
 import pytest
 from committed import RESULTS as RECORDED
 from history_data import BASELINE, FLOOR, KERNEL, PEER, TIMES, store_run
-from rich.console import Console
 from sweep_data import JOINT, LARGE, SMALL, point, store_sweep, sweep_of
 from sweep_data import KERNEL as SWEPT
 
@@ -17,10 +14,7 @@ from gdnbench.model.measurement import Place
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.selection import chosen_rows
 from gdnbench.report.charts.sweep import draw_sweep
-from gdnbench.report.charts.times import print_times
-from gdnbench.store.info import read_info
 
-PREFILL = RECORDED / "20261124-031935-h200-prefill-processes"
 SWEEPS = {
     "line": sweep_of(
         {SWEPT: {"BV": [4, 8, 16]}},
@@ -58,12 +52,6 @@ def results(tmp_path):
     return folder
 
 
-def shown(folder, width=80, **more):
-    console = Console(width=width, file=io.StringIO(), color_system=None)
-    print_times(console, folder, **more)
-    return console.file.getvalue()
-
-
 def labels(folder, kernels=""):
     return {row.case.label for row in chosen_rows(folder, kernels)}
 
@@ -75,39 +63,28 @@ def test_by_default_the_baseline_the_floors_and_the_five_fastest_are_shown(tmp_p
     assert labels(folder, "all") == {row.case.label for row in chosen_rows(folder, "*")}
 
 
-def test_lists_of_one_sum_are_not_drawn_as_one_point():
-    workloads = read_info(PREFILL).workloads
-    alone, eight = (workloads.workload({"lengths": each}, profile="") for each in ((8192,), (1024,) * 8))
-    drawn = shown(PREFILL, kernels="prefill-v4", workloads=(alone, eight))
-    for workload, time in ((alone, "42.741"), (eight, "44.303")):
-        assert drawn.count(workload.x_term) == drawn.count(time) == 1
-    assert drawn.index(alone.line) < drawn.index("42.741") < drawn.index(eight.line) < drawn.index("44.303")
-
-
-def test_text_that_rich_would_interpret_is_shown_as_it_is(tmp_path):
-    name = "decode-[x]$a_b^c$"
-    assert name in shown(store_run(tmp_path, 0, {name: 4.0, FLOOR: 3.0}))
+FP8 = str(RECORDED / "20261126-003619-h100-fp8-gemm-pos-processes")
+CHART = ("--chart", "roofline", "-o", "chart.png")
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["h200", "--chart", "pie"], "the charts are time, roofline, sweep"),
-        (["nowhere", "--chart", "time"], "no run nowhere"),
-        (["--chart", "time", "-k", "decode-xy"], "did you mean decode-x"),
-        (["--chart", "time", "-k", " , "], "leave --kernel out"),
-        (["--chart", "time", "--shape", "B=5"], "there are B=1 qk4_v8"),
-        (["--chart", "time", "--shape", "5"], "sets no axis"),
-        (["--chart", "time", "-o", "chart.png"], "gdnbench report draws the times"),
-        (["--chart", "sweep"], "has no swept times"),
-        (["--chart", "sweep", "-k", "decode-x"], "leave out --kernel"),
+        (["h200", "--chart", "pie"], "'pie' is not one of 'roofline'"),
+        (["nowhere", *CHART], "no run nowhere"),
+        ([FP8, *CHART, "-k", "fp8-gemm-pos-tm"], "did you mean fp8-gemm-pos-tma"),
+        ([FP8, *CHART, "-k", " , "], "leave --kernel out"),
+        ([*CHART, "--shape", "B=5"], "there are B=1 qk4_v8"),
+        ([*CHART, "--shape", "5"], "sets no axis"),
+        ([*CHART, "--json"], "--chart does not go with --json"),
+        (["a", "b", *CHART], "name one run"),
+        (["published/b200", *CHART], "published/b200 is a table of published figures, not a run"),
+        (["--chart", "roofline"], "a chart is drawn into a file, and none is named hint: add -o roofline.png"),
+        (["--chart", "sweep", "-k", "decode-x", "-o", "chart.png"], "leave out --kernel"),
         (["--chart", "sweep", "-o", "chart.gif"], "-o chart.gif: the name ends in .png"),
         (["--chart", "sweep", "-o", "nowhere/chart.png"], "there is no folder nowhere"),
         (["--chart", "sweep", "-o", "chart.png"], "has no swept times"),
-        (["a", "b", "--chart", "time"], "name one run"),
-        (["published/b200", "--chart", "time"], "published/b200 is a table of published figures, not a run"),
         (["-o", "chart.png"], "--output is of --chart"),
-        (["--chart", "time", "--json"], "--chart does not go with --json"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_can(run, results, arguments, told):
@@ -118,7 +95,7 @@ def test_what_cannot_be_is_refused_with_what_can(run, results, arguments, told):
 
 def test_a_run_whose_kernels_all_failed_has_no_chart(run, tmp_path):
     store_run(tmp_path, 0, broken=tuple(TIMES))
-    assert "no times to draw" in run("20260102", "--chart", "time", "--out", tmp_path)[2]
+    assert "no times to draw" in run("20260102", *CHART, "--out", tmp_path)[2]
 
 
 def test_what_cannot_be_drawn_here_is_an_error_with_a_hint(run, results, monkeypatch):
@@ -126,11 +103,6 @@ def test_what_cannot_be_drawn_here_is_an_error_with_a_hint(run, results, monkeyp
     code, _, err = run("--chart", "sweep", "-o", results / "chart.png", "--out", results)
     assert code == 5
     assert "-o needs altair, vl_convert" in err
-    monkeypatch.setitem(sys.modules, "plotext", None)
-    code, _, err = run("--chart", "time", "--out", results)
-    assert code == 5
-    assert "ModuleNotFoundError" in err
-    assert "hint: pip install 'plotext" in err
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from decode_workloads import decode_at
 from report_data import HOSTILE, WORKLOADS, Elements, store_run, store_swept
 from run_data import case, failed, store
 
-from gdnbench.analyse.fastest import fastest_of
 from gdnbench.analyse.figure import Figure, FigureSource, SourceKind
+from gdnbench.analyse.suite import fastest_of
 from gdnbench.errors import ExitCode, RunFormatError
 from gdnbench.verbs.html.page import headline
 from gdnbench.verbs.html.report import inline_json, read_stored, write_report

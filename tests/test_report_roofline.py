@@ -26,7 +26,7 @@ FIRST = "20261121-185458-h200-decode-main"  # of schema 1
 
 
 def stored(name):
-    return read_info(RESULTS / name), chosen_rows(RESULTS / name, "all", all_lines=True)
+    return read_info(RESULTS / name), chosen_rows(RESULTS / name, "all")
 
 
 @pytest.mark.parametrize("name", [FP8, PREFILL, DECODE, UPCAST])
@@ -117,7 +117,7 @@ def test_a_roofline_is_drawn_into_a_file(command_line, tmp_path, chosen):
     for word in ("4128 GB/s, copying floor, measured", "2141 TFLOP/s fp8, data sheet", "M=928256", "fp8-gemm-pos-tma"):
         assert word in text
     assert ("fp8-gemm-pos-triton" in text) is (chosen == "all")
-    code, _, err = command_line("show", RESULTS / FP8, "--chart", "roofline", "-k", "*-floor-copy")
+    code, _, err = command_line("show", RESULTS / FP8, "--chart", "roofline", "-k", "*-floor-copy", "-o", drawn)
     assert code == 2
     assert "a floor computes nothing" in err
 

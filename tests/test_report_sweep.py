@@ -1,4 +1,4 @@
-"""A stored sweep on stdout: the answer, charts and tables in a terminal of 80 columns, JSON, CSV, a declaration."""
+"""A stored sweep on stdout: the answer and tables in a terminal of 80 columns, JSON, CSV, a declaration."""
 
 from pathlib import Path
 

@@ -165,7 +165,18 @@ def analyse(
     bridges = {workload: bridge_warning(times, all_sds) for workload, times in at.items()}
     rows = []
     for case in cases:
-        row = _bare_row(op, case, verdicts[case.id], builds.get(case.id), copying, clock)
+        verdict, build = verdicts[case.id], builds.get(case.id)
+        row = Measurement(
+            case=case,
+            status=verdict.status,
+            reason=verdict.reason,
+            nbytes=_bytes_moved(op, case, copying),
+            launches=verdict.launches,
+            registers=build.registers if build else -1,
+            shared_bytes=build.shared_bytes if build else -1,
+            spill_bytes=build.spill_bytes if build else -1,
+            clock=clock,
+        )
         if case in measured:
             here = at[case.workload]
             timing = rounds.timing(case.id, timer, costs[case.id], floors.get(case.workload, ""), here)
@@ -275,22 +286,6 @@ def _versus(baseline: Case, comparison: Comparison) -> Versus:
         high=comparison.speedup.high,
         verdict=comparison.verdict.value,
         more_rounds=comparison.more_rounds,
-    )
-
-
-def _bare_row(
-    op: Op, case: Case, verdict: Examined, build: Build | None, copying: Collection[str], clock: Clock | None
-) -> Measurement:
-    return Measurement(
-        case=case,
-        status=verdict.status,
-        reason=verdict.reason,
-        nbytes=_bytes_moved(op, case, copying),
-        launches=verdict.launches,
-        registers=build.registers if build else -1,
-        shared_bytes=build.shared_bytes if build else -1,
-        spill_bytes=build.spill_bytes if build else -1,
-        clock=clock,
     )
 
 

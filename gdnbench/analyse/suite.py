@@ -1,14 +1,15 @@
-"""A run's kernels over the workloads of a suite: the weighted geometric mean of their ratios, with its interval.
+"""A run's kernels by the rounds that they share: the fastest of a workload, and their means over those of a suite.
 
-The interval is over rounds and processes and includes the noise of a baseline that differs from itself. A process adds
-one launch to the times of all workloads, and so, but for second-order terms, one constant to their weighted mean.
+A mean is the weighted geometric mean of a kernel's ratios. Its interval is over rounds and processes and includes the
+noise of a baseline that differs from itself. A process adds one launch to the times of all workloads, and so, but for
+second-order terms, one constant to their weighted mean.
 """
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,8 +26,8 @@ from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats import FloatArray
 from gdnbench.stats.estimators import weighted_geomean
-from gdnbench.stats.interval import Comparison, margin_edges
-from gdnbench.stats.multiple import judge_family
+from gdnbench.stats.interval import Comparison, Verdict, margin_edges
+from gdnbench.stats.multiple import compare_with_best, judge_family
 from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
 from gdnbench.store.info import RunInfo, suite_of
@@ -116,7 +117,7 @@ def judge_suite(
     comparisons: Mapping[str, Comparison] = {}
     if judged:
         controls = {label: _mean(found, weights) for label, found in again.items() if found.keys() >= weights.keys()}
-        effects = _effects({**means, **controls}, measurements, rounds, op)
+        effects = _effects({**means, **controls}, measurements, rounds, op, lambda row: row.case.label)
         noise = _noise(means, controls, measurements, effects)
         ratios = _ratios({label: means[label] for label in judged}, _mean(reference, weights), over, effects, noise)
         comparisons = judge_family(ratios, margin=margin, confidence=confidence)
@@ -189,17 +190,21 @@ def largest_effect(
 
 
 def _effects(
-    means: Mapping[str, FloatArray], measurements: Sequence[Measurement], rounds: Mapping[str, CaseRounds], op: str
+    times_us: Mapping[str, FloatArray],
+    measurements: Sequence[Measurement],
+    rounds: Mapping[str, CaseRounds],
+    op: str,
+    name: Callable[[Measurement], str],
 ) -> ProcessEffects[str]:
     # An empty floor takes a few ticks of the timer, and nothing is estimated from it for the others.
-    empty = {row.case.label for row in measurements if row.is_empty_floor}
+    empty = {name(row) for row in measurements if row.is_empty_floor}
     return estimate_effects(
-        means,
+        times_us,
         process_by_workload(measurements, rounds),
-        left_out=empty & means.keys(),
+        left_out=empty & times_us.keys(),
         has_launch=any(row.timing.timer == "nvbench" for row in measurements if row.timing),
         usual_sd_us=USUAL_LAUNCH_SD_US,
-        own_sds={row.case.label: own_sd(op, row.launches) for row in measurements if row.role is not Role.CONTROL},
+        own_sds={name(row): own_sd(op, row.launches) for row in measurements if row.role is not Role.CONTROL},
     )
 
 
@@ -305,3 +310,46 @@ def suite_of_run(
     suite = Suite(suite.name, {each: weight for each, weight in suite.weights.items() if each.profile in shown})
     limits = {name: info.settings[name] for name in ("margin", "confidence")}
     return judge_worst(measurements, read_rounds(folder), suite, op=info.op, over=over, **limits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastestKernel:
+    """The fastest kernel of a workload, and the labels of those that tie with it, or may."""
+
+    row: Measurement
+    tied: tuple[str, ...] = ()  # shown to be within the margin
+    unclear: tuple[str, ...] = ()
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """The kernels that cannot be told from it."""
+        return (*self.tied, *self.unclear)
+
+
+def fastest_of(info: RunInfo, rows: Sequence[Measurement], rounds: Mapping[str, CaseRounds]) -> FastestKernel | None:
+    """Returns the fastest row of a workload, floors aside, or None; `rounds` are by case id.
+
+    Kernels are compared as in a sweep, by the rounds that all share, moved there by the baseline. Without such rounds
+    it is the one with the least time.
+    """
+    timed = [row for row in rows if row.timing and row.role is not Role.CONTROL]
+    racing = {row.case.id: row for row in timed if row.role.does_the_work}
+    if not racing:
+        return None
+    bridge = next((row.case.id for row in rows if row.role is Role.BASELINE), "")
+    shared = side_by_side({row.case.id: rounds[row.case.id].times_us for row in timed if row.case.id in rounds}, bridge)
+    known = {name: shared[name] for name in racing if name in shared}
+    least = min(racing.values(), key=lambda row: row.timing.time_us if row.timing else 0.0)
+    if len(known) < len(racing) or len(known) < 2:
+        return FastestKernel(row=least)
+    try:
+        effects = _effects(known, timed, rounds, info.op, lambda row: row.case.id)
+        limits = {name: info.settings[name] for name in ("margin", "confidence")}
+        field = compare_with_best(known, **limits, effects=effects)
+    except ValueError:  # no rounds, or invalid ones: times still hold
+        return FastestKernel(row=least)
+    tied, unclear = (
+        tuple(racing[name].case.label for name, other in field.others.items() if other.verdict is verdict)
+        for verdict in (Verdict.SAME, Verdict.UNCLEAR)
+    )
+    return FastestKernel(row=racing[field.leader], tied=tied, unclear=unclear)

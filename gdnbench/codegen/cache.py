@@ -137,18 +137,15 @@ def evict() -> int:
     return _remove_down_to(int(_LEFT_AFTER_EVICTION * LIMIT_BYTES), use) if use.total_bytes > LIMIT_BYTES else 0
 
 
-def clean(older_s: float = 0.0) -> int:
-    """Removes what was not used for `older_s` seconds, all (indexes, too) by default; returns the bytes freed."""
+def clean() -> int:
+    """Removes all, indexes too; returns the bytes freed."""
     before = cache_use().total_bytes
-    if older_s == 0:
-        for folder in (byte_code_folder(), functions_folder(), index_folder()):
-            shutil.rmtree(folder, ignore_errors=True)
-        forget_trials()
-    horizon = time.time() - older_s
+    for folder in (byte_code_folder(), functions_folder(), index_folder()):
+        shutil.rmtree(folder, ignore_errors=True)
+    forget_trials()
     for item in (*_builds(), *_revisions()):
-        if item.used_s <= horizon:
-            _remove(item.path)
-    _remove_orphans(grace_s=0.0 if older_s == 0 else _GRACE_S)
+        _remove(item.path)
+    _remove_orphans(grace_s=0.0)
     return before - cache_use().total_bytes
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from gdnbench.errors import DeclarationError, UsageError
-from gdnbench.functions.reference import FunctionName, parse_functions
-from gdnbench.functions.spec import GRAMMAR, parse_tensors
+from gdnbench.functions.reference import GRAMMAR, FunctionName, parse_functions, parse_tensors
 from gdnbench.model.gpu import Gpu
 from gdnbench.origin import is_file
 from gdnbench.process.channel import encode

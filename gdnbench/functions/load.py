@@ -16,7 +16,7 @@ import torch
 from gdnbench.catalog.catalog import Catalog, load_catalog
 from gdnbench.catalog.declaration import load_source
 from gdnbench.errors import DeclarationError, UnknownNameError, tell_raised
-from gdnbench.functions.spec import TensorText
+from gdnbench.functions.reference import TensorText
 from gdnbench.launch.bind import Binder, Launcher, load
 from gdnbench.launch.workspace import TORCH_DTYPES, Workspace
 from gdnbench.model.workload import Workload

@@ -31,8 +31,7 @@ from gdnbench.functions.load import (
     source_files,
     text_of_given,
 )
-from gdnbench.functions.reference import FunctionName
-from gdnbench.functions.spec import parse_tensors, workloads_of
+from gdnbench.functions.reference import FunctionName, parse_tensors, workloads_of
 from gdnbench.launch.workspace import TORCH_DTYPES
 from gdnbench.lint.cuda_source import read_cuda
 from gdnbench.model.declaration import Dtype, ExactGate, RoundoffGate, TensorSpec
@@ -116,7 +115,12 @@ class _Op:
             "workloads": self.workloads[0].spec,
             "inputs": tuple(TensorSpec(each.name, each.dims, each.dtype) for each in self.inputs),
             "outputs": self.outputs,
-            "gates": tuple(_gate(each.name, each.settled) for each in self.outputs),
+            "gates": tuple(
+                RoundoffGate(each.name, LIMITS[each.settled], each.settled)
+                if each.settled in LIMITS
+                else ExactGate(each.name)
+                for each in self.outputs
+            ),
             "baselines": (self.functions[0].label,),
         }
         text = ",\n    ".join(f"{name}={value!r}" for name, value in fields.items())
@@ -172,7 +176,8 @@ class _Op:
         given = (self.request.given, self.given)
         return (
             f"{f'The inputs, and what {self.functions[0].title} returns.'!r}\n\nfrom pathlib import Path\n\n"
-            "from gdnbench.functions.load import ReferenceNumerics\nfrom gdnbench.functions.spec import TensorText\n\n"
+            "from gdnbench.functions.load import ReferenceNumerics\n"
+            "from gdnbench.functions.reference import TensorText\n\n"
             f"INPUTS = (\n{tensors})\nGIVEN = {given!r}  # file and SHA-256 of those that are not drawn\n"
             f"numerics = ReferenceNumerics(Path(__file__).parent, {self.functions[0].label!r}, INPUTS, GIVEN[0])\n"
             "make_inputs, oracle, roundoff = numerics.make_inputs, numerics.oracle, numerics.roundoff\n"
@@ -248,10 +253,6 @@ def _check_parameters(function: Callable[..., Any], title: str, names: Sequence[
         tensors = ",".join(f"{each.name}=bf16[4096]" for each in needed if each.kind not in unlisted)
         why = f"does not take the inputs {', '.join(names)}: {error}" if names else "needs --inputs"
         raise UsageError(f"{title}{parameters} {why}", f"name them as it does: --inputs '{tensors}'") from error
-
-
-def _gate(name: str, dtype: Dtype) -> RoundoffGate | ExactGate:
-    return RoundoffGate(name, LIMITS[dtype], dtype) if dtype in LIMITS else ExactGate(name)
 
 
 def _write(texts: Mapping[str, str]) -> Path:

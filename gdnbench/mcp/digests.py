@@ -10,8 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from gdnbench.errors import UsageError
-from gdnbench.mcp.result import call_of
-from gdnbench.mcp.tool import Call, split_names
+from gdnbench.mcp.tool import Call, call_of, split_names
 from gdnbench.model.status import CLOCKS
 from gdnbench.render.digest import Digest
 

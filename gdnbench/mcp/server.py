@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, TextIO, cast
 
 import anyio
@@ -28,10 +29,10 @@ from mcp.types import Tool as ListedTool
 
 from gdnbench import __version__
 from gdnbench.errors import ExitCode, GdnbenchError, UsageError
-from gdnbench.mcp.result import Ended, describe, is_wrong_request, warnings_of
 from gdnbench.mcp.tool import BoundTool, Call, Tool, VerbParameters
 from gdnbench.mcp.tools import TOOLS
 from gdnbench.process.child import Child
+from gdnbench.process.command import describe_exit
 from gdnbench.process.events import (
     PHASES,
     CaseChecked,
@@ -52,6 +53,16 @@ STOP_TIMEOUT_S = 60.0
 
 _POLL_S = 0.02
 _ENVIRONMENT = {"PYTHONUTF8": "1", "NO_COLOR": "1", "FORCE_COLOR": "", "COLUMNS": "10000"}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended: exit code, negative for a signal, stdout, stderr, and notes beside its progress."""
+
+    code: int
+    output: str = ""
+    errors: str = ""
+    notes: Sequence[str] = ()
 
 
 class Commands:
@@ -304,6 +315,39 @@ def _listed(bound: BoundTool) -> ListedTool:
         read_only_hint=not (tool.measures or tool.writes), destructive_hint=False, open_world_hint=False
     )
     return ListedTool(name=tool.name, description=tool.description, input_schema=bound.schema, annotations=hints)
+
+
+_LONGEST = 1500  # characters of a text
+_ERROR = re.compile(r"^error: (?P<message>.*?)(?:^hint:  (?P<hint>.*))?\Z", re.MULTILINE | re.DOTALL)
+_FRAME = re.compile("[\u2500-\u257f]+")  # drawn around a message on a wrong option
+_WARNING = re.compile(r"^warning: (.*)$", re.MULTILINE)
+
+
+def describe(ended: Ended, meanings: Mapping[int, str]) -> dict[str, Any]:
+    """Returns the fields of every result; `meanings` are of exit codes where they differ from `ExitCode`."""
+    known = {**{code.value: code.meaning for code in ExitCode}, **meanings}
+    head: dict[str, Any] = {
+        "exit_code": ended.code,
+        "meaning": known.get(ended.code) or f"it ended with {describe_exit(ended.code)}",
+    }
+    match = _ERROR.search(ended.errors)
+    if match:
+        head["error"] = match["message"].strip()
+        if match["hint"]:
+            head["hint"] = match["hint"].strip()
+    elif ended.code and not ended.output.strip():
+        head["error"] = " ".join(_FRAME.sub(" ", ended.errors).split())[-_LONGEST:] or "it printed nothing"
+    return head
+
+
+def warnings_of(ended: Ended) -> list[str]:
+    """Returns the command's warnings and notes."""
+    return [*_WARNING.findall(ended.errors), *ended.notes]
+
+
+def is_wrong_request(code: int) -> bool:
+    """Whether a call failed by its request or by gdnbench itself; a kernel's failure is an answer."""
+    return code in {ExitCode.USAGE, ExitCode.CRASHED} or code < 0
 
 
 def refused(error: GdnbenchError) -> CallToolResult:

@@ -16,7 +16,6 @@ from msgspec import Meta
 from gdnbench.catalog.revision import GIT_PREFIX
 from gdnbench.codec import SchemaError, convert
 from gdnbench.errors import GdnbenchError, UsageError
-from gdnbench.mcp.result import call_of
 from gdnbench.origin import EVIDENCE, LEDGER, PROFILES, RESULTS
 from gdnbench.render.digest import Digest
 from gdnbench.store.find import PUBLISHED_FOLDER, name_runs
@@ -259,6 +258,14 @@ class BoundTool:
 
 def _listed(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else [value]
+
+
+def call_of(name: str, **arguments: object) -> str:
+    """Formats a call for a model, `show(run="main", offset="12")`, without empty arguments."""
+    filled = ", ".join(
+        f"{key}={value}" if isinstance(value, int) else f'{key}="{value}"' for key, value in arguments.items() if value
+    )
+    return f"{name}({filled})".replace('"{offset}"', "{offset}")
 
 
 @dataclass(frozen=True)

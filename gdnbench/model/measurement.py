@@ -227,6 +227,18 @@ class Sweep:
         """The point of a label among those that raced for a plateau."""
         return next(point for point in self.of(plateau) if point.label == label)
 
+    def chosen(self, one: OneForAll) -> Point:
+        """A kernel's point for all workloads, at one of them."""
+        return next(point for point in self.points if (point.kernel, point.label) == (one.kernel, one.label))
+
+    @property
+    def tried(self) -> str:
+        """The values of each kernel's params: `decode-v4 tile=4,8; decode-v5 warps=1,2`."""
+        return "; ".join(
+            f"{kernel} " + " ".join(f"{name}={','.join(map(str, values))}" for name, values in axes.items())
+            for kernel, axes in self.axes.items()
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Returns a JSON document."""
         return {

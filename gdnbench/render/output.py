@@ -19,9 +19,11 @@ def print_answer(answer: Answer, *, json: bool = False, csv: bool = False) -> No
     """Prints an answer on stdout: as one of these forms, else by the command's view, with the next command below."""
     view = current_view()
     if json:
-        print_json(answer.document() if answer.document else _document(answer.tables))
+        documents = [table.document for table in answer.tables] if not answer.document else [answer.document()]
+        print_json(documents[0] if len(documents) == 1 else documents)
     elif csv:
-        print_csv(view.of_records(answer.records() if answer.records else _records(answer.tables)))
+        records = [record for table in answer.tables for record in table.records("csv")]
+        print_csv(view.of_records(answer.records() if answer.records else records))
     elif view.markdown:
         blocks = answer.markdown() if answer.markdown else answer.text(_WIDEST) if answer.text else answer.tables
         page = "\n".join(_markdown(view.of_blocks(list(blocks))))
@@ -54,14 +56,6 @@ def print_written(
         console.print(f"note: {note}", markup=False)
     lines = [Note(line, whole=True) for line in (*files, "", *(f"next: {step}" for step in steps))]
     print_answer(Answer(text=lambda _: lines, document=lambda: document), json=json)
-
-
-def _document(tables: Sequence[Table[Any]]) -> object:
-    return tables[0].document if len(tables) == 1 else [table.document for table in tables]
-
-
-def _records(tables: Sequence[Table[Any]]) -> list[dict[str, object]]:
-    return [record for table in tables for record in table.records("csv")]
 
 
 _WIDEST = 1000  # characters: a page of Markdown has room for every column

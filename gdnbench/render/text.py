@@ -33,7 +33,8 @@ class TextTable:
             cells = [each for each in cells if each[0].drop != last]
         yield self._rich(cells)
         if dropped:
-            yield Text(f"no room here for {', '.join(map(_in_one_line, dict.fromkeys(dropped)))}", style="dim")
+            names = dict.fromkeys(" ".join(heading.split()).replace(" /", "/") for heading in dropped)
+            yield Text(f"no room here for {', '.join(names)}", style="dim")
 
     def _width(self, cells: Sequence[tuple[Column[Any], Sequence[Text]]], *, spared: bool = True) -> int:
         widths = [self._column_width(column, texts) for column, texts in cells]
@@ -71,7 +72,3 @@ class TextTable:
 
 def _widest(text: Text) -> int:
     return max((line.cell_len for line in text.split(allow_blank=True)), default=0)
-
-
-def _in_one_line(heading: str) -> str:
-    return " ".join(heading.split()).replace(" /", "/")

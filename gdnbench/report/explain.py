@@ -167,12 +167,9 @@ def _known(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def _times(measured: RunTimes) -> str:
     floors = [(label, measured.times_us[label]) for label in (measured.copy, measured.empty) if label]
-    others = "".join(f"; {label} {time_text(time)}{_other(label, measured)}" for label, time in floors)
+    whose = dict.fromkeys(measured.changed, f" ({OTHER_CODE})")
+    others = "".join(f"; {label} {time_text(time)}{whose.get(label, '')}" for label, time in floors)
     return f"{measured.run_id}: {time_text(measured.time_us)} µs{others}"
-
-
-def _other(label: str, measured: RunTimes) -> str:
-    return f" ({OTHER_CODE})" if label in measured.changed else ""
 
 
 def _gain(measured: RunTimes) -> str:
@@ -201,16 +198,18 @@ def _value(each: EvidenceLine) -> str:
     return text if each.unit in {"B", "B/s", "x", ""} else f"{text} {each.unit}"
 
 
-def _identity(evidence: Evidence) -> dict[str, Any]:
-    return {"kernel": evidence.variant.kernel, "label": evidence.label, **evidence.workload.cells}
+_OF_LAUNCHES = {"functions_us", "folder"}  # of a run's data: they stand with the launches
 
 
 def _findings_document(evidence: Evidence, findings: Sequence[Cause]) -> dict[str, Any]:
     measured, cycles, compiled = evidence.measured, evidence.cycles, evidence.compiled
     times, launches = evidence.launch_times, evidence.launches
+    run = {name: value for name, value in asdict(measured).items() if name not in _OF_LAUNCHES} if measured else None
     profile = evidence.profile or next((launch.profile for launch in launches if launch.profile), None)
     return {
-        **_identity(evidence),
+        "kernel": evidence.variant.kernel,
+        "label": evidence.label,
+        **evidence.workload.cells,
         "params": dict(evidence.variant.params),
         "evidence": {
             "profile": evidence.profile_path,
@@ -218,7 +217,7 @@ def _findings_document(evidence: Evidence, findings: Sequence[Cause]) -> dict[st
             "gpu": profile.gpu if profile else measured.gpu if measured else None,
             "function": evidence.profile.function if evidence.profile else None,
             "arch": compiled.arch if compiled else None,
-            "run": _run_document(measured) if measured else None,
+            "run": run,
             **({"launch_times": times and asdict(times)} if evidence.launches else {}),
         },
         "launch": asdict(evidence.launch) if evidence.launch else None,
@@ -227,11 +226,6 @@ def _findings_document(evidence: Evidence, findings: Sequence[Cause]) -> dict[st
         "findings": [_finding(evidence, finding) for finding in findings],
         "warnings": evidence.warnings,
     }
-
-
-def _run_document(measured: RunTimes) -> dict[str, Any]:
-    """Returns a run's data on whole calls; the data on launches stand with the launches."""
-    return {name: value for name, value in asdict(measured).items() if name not in {"functions_us", "folder"}}
 
 
 def _launch_document(launch: Evidence, findings: Sequence[Cause]) -> dict[str, Any]:

@@ -255,15 +255,11 @@ def _trace_document(profile: ProtonProfile, code: CodeState) -> dict[str, Any]:
         "code": code,
         "trace": str(profile.trace) if profile.trace else None,
         "recording": {key: value for key, value in recording.to_dict().items() if key != "times_us"},
-        "kernel": _kernel_times(recording),
+        "kernel": [
+            {"kind": "events", "name": name, "median_us": median(us), "min_us": min(us), "max_us": max(us)}
+            for name, us in recording.times_us.items()
+        ],
         "launches": breakdown.launches if breakdown else 0,
         "warps": breakdown.warps if breakdown else 0,
         "scopes": breakdown_table(breakdown, "").records() if breakdown else [],
     }
-
-
-def _kernel_times(recording: Recording) -> list[dict[str, Any]]:
-    return [
-        {"kind": "events", "name": name, "median_us": median(us), "min_us": min(us), "max_us": max(us)}
-        for name, us in recording.times_us.items()
-    ]

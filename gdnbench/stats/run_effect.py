@@ -144,8 +144,15 @@ def _fit(peers: Sequence[Peer], whole_sd: float) -> RunEffect:
     groups: dict[Hashable, list[Peer]] = {}
     for peer in peers:
         groups.setdefault(peer.workload, []).append(peer)
-    changes = {workload: _changes(members) for workload, members in groups.items()}
-    overall, df = _dispersion(list(changes.values()), 1.0, PRIOR_DF)
+    changes = {
+        workload: _Changes(
+            np.array([peer.change for peer in members]),
+            np.array([peer.variance for peer in members]),
+            np.array([peer.spread.stray**2 for peer in members]),
+        )
+        for workload, members in groups.items()
+    }
+    overall, df = _dispersion(list(changes.values()), 1.0)
     workloads = {workload: _estimate(each, overall, math.inf) for workload, each in changes.items()}
     means = _Changes(
         np.array([each.mean for each in workloads.values()]),
@@ -157,26 +164,16 @@ def _fit(peers: Sequence[Peer], whole_sd: float) -> RunEffect:
     )
 
 
-def _changes(peers: Sequence[Peer]) -> _Changes:
-    return _Changes(
-        np.array([peer.change for peer in peers]),
-        np.array([peer.variance for peer in peers]),
-        np.array([peer.spread.stray**2 for peer in peers]),
-    )
-
-
 def _estimate(changes: _Changes, prior: float, prior_variance: float) -> _Estimate:
     """Mean and dispersion of a group; its dispersion is shrunk to `prior`, its mean towards 0 by `prior_variance`."""
     if not len(changes.values):
         return _Estimate(0.0, prior_variance, prior, PRIOR_DF)
-    dispersion, df = _dispersion([changes], prior, PRIOR_DF, prior_variance)
+    dispersion, df = _dispersion([changes], prior, prior_variance)
     mean, variance = _mean(changes, dispersion, prior_variance)
     return _Estimate(mean, variance, dispersion, df)
 
 
-def _dispersion(
-    groups: Sequence[_Changes], prior: float, prior_df: float, prior_variance: float = math.inf
-) -> tuple[float, float]:
+def _dispersion(groups: Sequence[_Changes], prior: float, prior_variance: float = math.inf) -> tuple[float, float]:
     """The common dispersion of groups, each about its own mean, and its degrees of freedom.
 
     Where the rounds' error is part of a deviation, the stray's share of it is the expectation given the deviation, as
@@ -186,10 +183,10 @@ def _dispersion(
     dispersion = prior
     for _ in range(_STEPS):
         squares = sum(_squares(each, dispersion, prior_variance) for each in groups)
-        last, dispersion = dispersion, (prior_df * prior + squares) / (prior_df + freedom)
+        last, dispersion = dispersion, (PRIOR_DF * prior + squares) / (PRIOR_DF + freedom)
         if abs(dispersion - last) <= _SETTLED * last:
             break
-    return dispersion, prior_df + freedom
+    return dispersion, PRIOR_DF + freedom
 
 
 def _squares(changes: _Changes, dispersion: float, prior_variance: float) -> float:

@@ -106,11 +106,11 @@ def write_dataclasses(path: Path, kind: type, rows: Sequence[Any]) -> None:
     write_table(path, [vars(row) for row in rows], field_names(kind))
 
 
-def read_dataclasses(path: Path, kind: type[T], needed: Iterable[str] | None = None) -> list[T]:
-    """The rows of a CSV file as a dataclass, by default with all of its columns; empty if there is no such file."""
+def read_dataclasses(path: Path, kind: type[T]) -> list[T]:
+    """The rows of a CSV file as a dataclass, with all of its columns; empty if there is no such file."""
     if not path.exists():
         return []
-    return read_rows(path, field_names(kind) if needed is None else needed, lambda cells: convert_cells(cells, kind))
+    return read_rows(path, field_names(kind), lambda cells: convert_cells(cells, kind))
 
 
 def write_table(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,9 +16,6 @@ from gdnbench.store.find import list_runs
 from gdnbench.store.info import INFO
 from gdnbench.store.schema import CaseDocument, MachineDocument, Name, Timestamp
 from gdnbench.wording import did_you_mean
-
-_AGE = re.compile(r"(?P<count>\d+(?:\.\d+)?)(?P<unit>[smhdw])")
-_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class State(StrEnum):
@@ -137,13 +133,3 @@ def _is_held(folder: Path) -> bool:
     if descriptor is not None:
         os.close(descriptor)
     return descriptor is None
-
-
-def parse_age(text: str) -> float | None:
-    """The seconds in `90s`, `12h`, `30d` or `2w`, or None for an empty text; UsageError for any other."""
-    if not text:
-        return None
-    age = _AGE.fullmatch(text.strip())
-    if not age:
-        raise UsageError(f"--older {text}: not an age", "write 30d, 12h or 2w")
-    return float(age["count"]) * _UNITS_S[age["unit"]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -214,16 +214,15 @@ def _column(values: Sequence[float] | FloatArray | IntArray, times_us: FloatArra
     return np.asarray(values, float) if len(values) == len(times_us) else np.full(len(times_us), missing)
 
 
-def read_samples(folder: Path, cases: Collection[str] | None = None) -> dict[str, FloatArray]:
-    """The samples of all rounds by the run's own timer, microseconds, shape (samples,), by id of all or some cases."""
+def read_samples(folder: Path) -> dict[str, FloatArray]:
+    """The samples of all rounds by the run's own timer, microseconds, shape (samples,), by case id."""
     import numpy as np
     import pandas as pd
 
     path = folder / SAMPLES
-    wanted = None if cases is None else [("case", "in", list(cases))]
     try:
         check_regular(path)
-        frame = pd.read_parquet(path, columns=["case", "time_us"], filters=wanted)
+        frame = pd.read_parquet(path, columns=["case", "time_us"])
         by_case = frame.groupby("case", observed=True)["time_us"]
         samples = {str(case): times.to_numpy(dtype=float) for case, times in by_case}
     except FileNotFoundError as error:

@@ -230,12 +230,9 @@ def _lines(
     if unknown and kind is TimeKind.STREAM:
         lines.append(_unknown_launch(pair, change, len(unknown), len(ratios)))
     if kind is TimeKind.KERNEL:
-        lines.insert(0, f"{pair}: {_count(ratios)} of kernel times (CUPTI), which hold no launch: the cards differ")
+        count = "1 ratio is" if len(ratios) == 1 else f"{len(ratios)} ratios are"
+        lines.insert(0, f"{pair}: {count} of kernel times (CUPTI), which hold no launch: the cards differ")
     return lines
-
-
-def _count(ratios: Sequence[object]) -> str:
-    return "1 ratio is" if len(ratios) == 1 else f"{len(ratios)} ratios are"
 
 
 def _other_model(pair: str, kind: TimeKind, count: int) -> str:

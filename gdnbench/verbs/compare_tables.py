@@ -73,7 +73,8 @@ def _text(side: SourceComparison, width: int) -> Iterator[Block]:
     yield from (Note(line, "title") for line in source_lines(side))
     yield from (Note(warning, "warning") for warning in side.warnings)
     everything = range(len(side.columns))
-    if len(everything) == 1 or _width(side, everything) <= width:
+    together = TextTable(Table(_columns(side, everything, hidden=_hidden(side)), _all_rows(side)))
+    if len(everything) == 1 or together.width <= width:
         yield from _sections(side, everything)
     else:
         for column in everything:
@@ -83,10 +84,6 @@ def _text(side: SourceComparison, width: int) -> Iterator[Block]:
     yield ""
     yield from map(Note, notes(side))
     yield Note("\n".join(legend(side)), "meaning")
-
-
-def _width(side: SourceComparison, columns: Sequence[int]) -> int:
-    return TextTable(Table(_columns(side, columns, hidden=_hidden(side)), _all_rows(side))).width
 
 
 def _sections(side: SourceComparison, columns: Sequence[int]) -> Iterator[Block]:
@@ -328,11 +325,13 @@ def _kernel_us(entry: GridEntry | None) -> float | None:
 
 def _column(heading: str, column: ColumnComparison) -> dict[str, Any]:
     mean = column.mean
+    interval = mean.interval if mean else None
     return {
         "column": heading,
         "cases": mean.cases if mean else 0,
         "geomean": mean.value if mean else None,
-        **_ends(mean.interval if mean else None),
+        "geomean_lo": interval.low if interval else None,
+        "geomean_hi": interval.high if interval else None,
         "runs": [_runs(one, other, runs) for one, other, runs in column.runs],
     }
 
@@ -367,10 +366,6 @@ def _whole(change: RunChange) -> dict[str, Any]:
         "by_workload": {workload_name(place): each.mean for place, each in effect.workloads.items()} if effect else {},
         "unchanged": effect.peers if effect else 0,
     }
-
-
-def _ends(interval: Interval | None) -> dict[str, float | None]:
-    return {"geomean_lo": interval.low if interval else None, "geomean_hi": interval.high if interval else None}
 
 
 def _gate(side: SourceComparison, outcome: RegressionCheck) -> dict[str, Any]:

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from gdnbench.catalog.catalog import Catalog
 
 
-CHARTS = ("time", "roofline", "sweep")
-"""The charts of `show --chart`."""
-
 _BREAKS = (":", "=")
 
 
@@ -45,11 +42,6 @@ def complete_stopped(ctx: Any, incomplete: str) -> list[str]:
 def complete_targets(ctx: Any, incomplete: str) -> list[str]:
     """The targets of `gdnbench.toml`."""
     return _offered(ctx, incomplete, _targets)
-
-
-def complete_charts(ctx: Any, incomplete: str) -> list[str]:
-    """The charts of `show --chart`."""
-    return _offered(ctx, incomplete, lambda *_: CHARTS)
 
 
 def _offered(ctx: Any, incomplete: str, candidates: Callable[[Any, str], Iterable[str]]) -> list[str]:

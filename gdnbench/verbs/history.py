@@ -157,21 +157,13 @@ def _data(history: History) -> Table[HistoryRow]:
 
 
 def _text(histories: Sequence[History], width: int) -> Iterator[Block]:
-    from gdnbench.render.terminal_chart import OptionalCharts
-
-    charts = OptionalCharts()
-
-    def print_chart(console: Console, history: History) -> None:
-        with charts:
-            _print_chart(console, history)
-
     for history in histories:
         yield ""
         title = Text(f"{history.label} {history.workload} on {history.gpu}", style="bold")
         if not math.isnan(history.scatter):
             title.append(f"  scatter from run to run {history.scatter:.2%}", style="not bold dim")
         yield Table(_shown(history, width), history.rows, title, notes=list(_notes(history)))
-        yield partial(print_chart, history=history)
+        yield partial(_print_chart, history=history)
     yield _legend(histories[-1])
 
 
@@ -306,17 +298,14 @@ def _step_line(row: HistoryRow) -> Text:
 def _print_chart(console: Console, history: History) -> None:
     """Prints the chart of the runs that were measured as the last one was, where there are enough to have a course."""
     from gdnbench.analyse.comparison import method_of
-    from gdnbench.render.terminal_chart import TerminalChart
+    from gdnbench.render.terminal_chart import print_course
 
     measured = [row for row in history.rows if row.ratio]
     methods = {method_of(row.run, row.figure) for row in measured[-1:]}
     rows = [row for row in measured if method_of(row.run, row.figure) in methods]
     if len(rows) < _FEWEST_RUNS:
         return
-    before = ", | before a step" if any(row.is_step for row in rows) else ""
-    with TerminalChart(console, f"time / {history.anchor}, by run{before}") as chart:
-        chart.line({place: row.ratio.estimate for place, row in enumerate(rows) if row.ratio})
-        for place, row in enumerate(rows):
-            if row.is_step:
-                chart.upright(place - 0.5)
-        chart.x_axis({place: _short_id(row)[4:13] for place, row in enumerate(rows)})
+    steps = [place for place, row in enumerate(rows) if row.is_step]
+    title = f"time / {history.anchor}, by run{', | before a step' if steps else ''}"
+    names = [_short_id(row)[4:13] for row in rows]
+    print_course(console, title, [row.ratio.estimate for row in rows if row.ratio], names, steps)

@@ -22,7 +22,6 @@ from gdnbench.catalog.select import select_variants
 from gdnbench.errors import RunFormatError
 from gdnbench.model.case import CodeState
 from gdnbench.model.declaration import EVERY
-from gdnbench.model.workload import Workload
 from gdnbench.origin import EVIDENCE, RESULTS
 from gdnbench.render.codec import NAME_STYLE
 from gdnbench.render.output import print_answer
@@ -283,7 +282,9 @@ def _what(entry: CatalogEntry | Broken, kernels: KernelList) -> Text:
         tuned = [f"{entry.op.workload(shape)} {_values(values)}" for shape, values in entry.kernel.by_shape.items()]
         lines.append(Text("defaults by workload: " + "; ".join(tuned), style="dim"))
     if entry.dispatch:
-        lines += [Text(f"{gpu}: {_picks(rows)}", style="dim") for gpu, rows in entry.dispatch.picks.items()]
+        for gpu, rows in entry.dispatch.picks.items():
+            picks = (f"{workload} {pick.kernel} {pick.params}".rstrip() for workload, pick in sorted(rows.items()))
+            lines.append(Text(f"{gpu}: {'; '.join(picks)}", style="dim"))
         if changed := [pick.kernel for pick in entry.dispatch.rows if kernels.picks[pick] is CodeState.CHANGED]:
             text = f"of other code: {', '.join(dict.fromkeys(changed))} changed since the runs that the table names"
             lines.append(Text(text, style="yellow"))
@@ -291,10 +292,6 @@ def _what(entry: CatalogEntry | Broken, kernels: KernelList) -> Text:
     if need:
         lines.append(Text(f"not available: needs {need.module}; {need.remedy}", style="yellow"))
     return Text("\n").join(lines)
-
-
-def _picks(rows: Mapping[Workload, Pick]) -> str:
-    return "; ".join(f"{workload} {pick.kernel} {pick.params}".rstrip() for workload, pick in sorted(rows.items()))
 
 
 def _values(values: Any) -> str:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from rich.text import Text
 
-from gdnbench.model.measurement import Measurement, Versus
+from gdnbench.model.measurement import Measurement, Place, Versus
 from gdnbench.model.status import Role
 from gdnbench.render.codec import StoredInterval, verdict_cell
 from gdnbench.render.table import Column
@@ -20,6 +20,7 @@ R = TypeVar("R")
 KERNEL_MEANING = "first block's start to last block's end (CUPTI), and its interval"
 STREAM_MEANING = "median over rounds, and its interval; launch included"
 RATIO_MEANING = "baseline time / time; above 1 is faster"
+PLACE_WORDS = {Place.BEST: "BEST", Place.TIED: "TIES", Place.UNCLEAR: "UNCLEAR", Place.SLOWER: "SLOWER"}
 
 
 def bound_meaning(bound: str, *, by_kernel: bool) -> str:

@@ -280,17 +280,14 @@ _OF_ALL = {"on", "part", "seed", "json", "csv", "emit_dispatch", *VIEW_OPTIONS}
 
 def count_parts(tasks: int, verb: str, params: Mapping[str, Any]) -> int:
     """Returns into how many parts a command is split, at most `tasks`: 1 if it is not."""
-    if not VERBS[verb].splits or any(params.get(name) for name in _WHOLE) or _is_several(params["gpu"]):
+    gpu = params["gpu"].strip().lower()
+    several = gpu == "all" or "," in gpu  # those are a run each already
+    if several or not VERBS[verb].splits or any(params.get(name) for name in _WHOLE):
         return 1
     catalog = load_catalog(library=params["library"])
     names = [*terms(params["kernels"], params["kernel"]), params["baseline"]]
     op = find_op(catalog, resolve_op(catalog, params["op"], names))
     return min(tasks, len(requested_workloads(op, sizes(params["shape"]), params.get("suite") or "")))
-
-
-def _is_several(gpu: str) -> bool:
-    """Whether `--gpu` asks for several cards: those are a run each already."""
-    return gpu.strip().lower() == "all" or "," in gpu
 
 
 def run_parts(

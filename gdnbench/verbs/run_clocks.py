@@ -216,12 +216,25 @@ def run_document(
 ) -> dict[str, Any]:
     """Returns a run as one document; `measurements` are by its own timer, `clocks` by further clocks."""
     rows = flat_rows(info, measurements, clocks)
-    document = {
+    document: dict[str, Any] = {
         "run": info_document(info),
         "measurements": rows,
         "builds": [build_row(info, build) for build in builds],
     }
-    return document | ({"suite": _suite_document(result)} if result else {})
+    if result:
+        document["suite"] = {
+            "name": result.suite.name,
+            "workloads": [
+                {**workload.cells, "weight": weight, **({"name": workload.name} if workload.name else {})}
+                for workload, weight in result.suite.weights.items()
+            ],
+            "left_out": [workload.cells for workload in result.left_out],
+            "over": list(result.over),
+            "profiles": list(result.profiles),
+            "kernels": suite_rows(result),
+            "incomplete": list(result.incomplete),
+        }
+    return document
 
 
 def flat_rows(info: RunInfo, measurements: Sequence[Measurement], clocks: Clocks) -> list[dict[str, Any]]:
@@ -237,21 +250,6 @@ def flat_rows(info: RunInfo, measurements: Sequence[Measurement], clocks: Clocks
 def suite_rows(result: SuiteResult) -> list[dict[str, Any]]:
     """Returns a row per kernel of a suite."""
     return [_suite_row(row, result) for row in result.rows]
-
-
-def _suite_document(result: SuiteResult) -> dict[str, Any]:
-    return {
-        "name": result.suite.name,
-        "workloads": [
-            {**workload.cells, "weight": weight, **({"name": workload.name} if workload.name else {})}
-            for workload, weight in result.suite.weights.items()
-        ],
-        "left_out": [workload.cells for workload in result.left_out],
-        "over": list(result.over),
-        "profiles": list(result.profiles),
-        "kernels": suite_rows(result),
-        "incomplete": list(result.incomplete),
-    }
 
 
 def _suite_row(row: SuiteRow, result: SuiteResult) -> dict[str, Any]:

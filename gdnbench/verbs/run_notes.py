@@ -26,8 +26,7 @@ from gdnbench.verbs.measured_columns import speedup_text
 from gdnbench.wording import first_of, plural
 
 if TYPE_CHECKING:
-    from gdnbench.analyse.fastest import FastestKernel
-    from gdnbench.analyse.suite import SuiteResult, SuiteRow
+    from gdnbench.analyse.suite import FastestKernel, SuiteResult, SuiteRow
 
 
 def headline(info: RunInfo) -> Text:
@@ -241,10 +240,11 @@ MOST_NAMED = 8  # workloads of a suite that are named below its table
 def suite_blocks(result: SuiteResult, op: str) -> Iterator[Block]:
     """Yields a row per kernel, fastest first; headings leave out the op's name, as in a run's table."""
     unit = time_unit(row.time_us for row in result.rows)
+    reference = result.over[0].removeprefix(f"{op}-") if len(result.over) == 1 else "best"
     columns: list[Column[SuiteRow]] = [
         Column("", lambda row: row.label, "kernel", style=NAME_STYLE, fold=True),
         Column("", lambda row: unit.text(row.time_us), f"mean {unit.name}", right=True),
-        Column("", lambda row: _cells(row)[0], f"vs {_reference(result, op)}", right=True, fold=True),
+        Column("", lambda row: _cells(row)[0], f"vs {reference}", right=True, fold=True),
         Column("", lambda row: _cells(row)[1], "verdict"),
     ]
     if result.profiles:
@@ -301,10 +301,6 @@ def _workloads(result: SuiteResult) -> str:
         return f"the suite's {result.summed} workloads{rest}, whose weights --json has"
     weights = {each: weight for each, weight in result.suite.weights.items() if each not in result.left_out}
     return ", ".join(f"{workload.titled} (weight {weight:g})" for workload, weight in weights.items())
-
-
-def _reference(result: SuiteResult, op: str) -> str:
-    return result.over[0].removeprefix(f"{op}-") if len(result.over) == 1 else "best"
 
 
 def _cells(row: SuiteRow) -> tuple[Text, Text]:

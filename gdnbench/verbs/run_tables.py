@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from gdnbench.analyse.suite import SuiteResult, suite_of_run
+from gdnbench.analyse.suite import SuiteResult, fastest_of, suite_of_run
 from gdnbench.catalog.request import repeat_words, rerun_words
 from gdnbench.errors import ExitCode, UnknownNameError
 from gdnbench.functions.reference import names_functions
@@ -135,8 +135,6 @@ def _text(
 
 
 def _fastest(folder: Path, info: RunInfo, measurements: Sequence[Measurement]) -> list[str]:
-    from gdnbench.analyse.fastest import fastest_of
-
     rounds = read_rounds(folder) if is_stored(folder / ROUNDS) else {}
     found = {
         workload: fastest_of(info, rows_at(workload, measurements), rounds)

@@ -44,7 +44,8 @@ def list_stored(
     stored = overview(results)
     cards = [gpu.uuid for gpu in list_gpus()] if any(run.state is State.STOPPED for run in stored) else []
     table = _table(stored, f"no runs in {results}")
-    print_answer(Answer([table], text=lambda _: _text(table), next=_next(stored, results, cards)), json=json, csv=csv)
+    lines: list[Block] = [table, Note(_total(stored), "legend")]
+    print_answer(Answer([table], text=lambda _: lines, next=_next(stored, results, cards)), json=json, csv=csv)
 
 
 def _table(runs: Sequence[Overview], empty: str) -> Table[Overview]:
@@ -64,10 +65,6 @@ def _table(runs: Sequence[Overview], empty: str) -> Table[Overview]:
     damaged = [run for run in runs if run.state is State.DAMAGED]
     notes = [Note(f"damaged  {run.run_id}: {run.reason}", "failure") for run in damaged]
     return Table(columns, runs, notes=notes if runs else [Note(empty)])
-
-
-def _text(table: Table[Overview]) -> list[Block]:
-    return [table, Note(_total(table.rows), "legend")]
 
 
 def _total(runs: Sequence[Overview]) -> str:
@@ -128,20 +125,17 @@ def show_cache(ctx: typer.Context, json: JsonOption = False, csv: CsvOption = Fa
         text=lambda _: [Note(str(use.folder), whole=True), plain_rows(rows, right=(1, 2))],
         document=lambda: record,
         records=lambda: [record],
-        next=command("runs", "cache", "clean", "--older", "30d"),
+        next=command("runs", "cache", "clean"),
     )
     print_answer(answer, json=json, csv=csv)
 
 
 @cache.command(cls=Verb)
-def clean(
-    older: Annotated[str, typer.Option(metavar="TIME", help="Only what was not used for this long: 30d, 12h.")] = "",
-) -> None:
+def clean() -> None:
     """Remove compiled kernels and exported revisions; the next run compiles what it needs."""
     from gdnbench.codegen.cache import clean as remove
-    from gdnbench.store.overview import parse_age
 
-    print_line(f"freed {megabytes(remove(parse_age(older) or 0.0))}")
+    print_line(f"freed {megabytes(remove())}")
 
 
 @runs.command(cls=Verb)

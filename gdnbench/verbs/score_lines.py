@@ -135,7 +135,8 @@ def next_command(score: Score) -> tuple[str, ...]:
         return ("gdnbench", "inspect", score.kernel)
     if isinstance(score.verdict, Status):
         return ("gdnbench", "verify", score.kernel)
-    measure = ("gdnbench", "run", score.kernel, "--baseline", score.against, *_shape(score))
+    shape = score.workloads[0].workload.options if len(score.workloads) == 1 else ()
+    measure = ("gdnbench", "run", score.kernel, "--baseline", score.against, *shape)
     if score.verdict is NoVerdict.NOT_TIMED and (target := first_target()):
         return (*measure, "--on", target)
     if score.verdict in {
@@ -144,10 +145,6 @@ def next_command(score: Score) -> tuple[str, ...]:
     }:  # if nothing was compiled, its line says what it needs
         return ("gdnbench", "inspect" if score.code != Code() else "list", score.kernel)
     return measure
-
-
-def _shape(score: Score) -> tuple[str, ...]:
-    return tuple(score.workloads[0].workload.options) if len(score.workloads) == 1 else ()
 
 
 _FOLDERS = re.compile(r"(?<!\S)/(?:[^/\s]+/)+")

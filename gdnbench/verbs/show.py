@@ -1,17 +1,17 @@
-"""`gdnbench show`: prints a stored run or sweep, its scores in the contest, or one of its charts."""
+"""`gdnbench show`: prints a stored run or sweep, its scores in the contest, or draws a chart of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from gdnbench.origin import RESULTS
 from gdnbench.verbs import options
 from gdnbench.verbs.base import VIEW_OPTIONS
-from gdnbench.verbs.complete import CHARTS, complete_charts, complete_kernels
+from gdnbench.verbs.complete import complete_kernels
 
 _NO_CONTEST = ("emit_dispatch", "profile", "by_card", "errors")
 _NO_CHART = ("suite", "over", "json", "csv", "contest", *VIEW_OPTIONS)
@@ -43,18 +43,11 @@ def show(
         typer.Option("--contest", help="Scores by the FlashInfer contest's rule; of runs of two ops also of both."),
     ] = False,
     chart: Annotated[
-        str,
-        typer.Option(
-            metavar="CHART",
-            help="Draw this instead: time, roofline, or of a sweep its points, sweep.",
-            autocompletion=complete_charts,
-        ),
-    ] = "",
+        Literal["roofline", "sweep"] | None,
+        typer.Option(metavar="CHART", help="Draw this into a file instead: roofline, or of a sweep its points, sweep."),
+    ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Of a sweep's chart or a roofline: a PNG or SVG file to draw into."
-        ),
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Of a chart: the PNG or SVG file.")
     ] = None,
     kernel: Annotated[
         list[str] | None,
@@ -90,9 +83,9 @@ def show(
     measured any of the contest's workloads. Of a run of `decode` and one of `prefill`,
     also the score of both together.
 
-    With `--chart`: time is time against batch size or tokens; roofline, FLOP/s against
-    FLOPs a byte of the op's declared work, below the measured copying floor and the
-    rated peak; sweep, a sweep's points. `gdnbench report` has more charts.
+    With `--chart`: roofline is FLOP/s against FLOPs a byte of the op's declared work,
+    below the measured copying floor and the rated peak; sweep, a sweep's points.
+    `gdnbench report` has more charts.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
@@ -148,37 +141,25 @@ def show(
 
 
 def _draw(runs: Sequence[str], results: Path, chart: str, kernels: str, axes: str, output: Path | None) -> None:
-    from contextlib import nullcontext
-
-    from gdnbench.errors import UnknownNameError, UsageError
-    from gdnbench.render.console import data_console, message_console
-    from gdnbench.report.charts.roofline import draw_roofline, print_roofline
+    from gdnbench.errors import UsageError
+    from gdnbench.render.console import message_console
+    from gdnbench.report.charts.roofline import draw_roofline
     from gdnbench.report.charts.selection import named_workloads
-    from gdnbench.report.charts.sweep import draw_sweep, print_sweep_charts, swept
+    from gdnbench.report.charts.sweep import draw_sweep
     from gdnbench.report.charts.theme import check_picture
-    from gdnbench.report.charts.times import print_times
     from gdnbench.store.find import find_run, has_times
 
-    if chart not in CHARTS:
-        raise UnknownNameError(f"there is no chart {chart}", f"the charts are {', '.join(CHARTS)}")
     if len(runs) > 1:
         raise UsageError("a chart is of one run", "name one run")
-    if chart == "time" and output:
-        raise UsageError("a picture is of a sweep or a roofline", "gdnbench report draws the times")
-    if output:
-        check_picture(output, f"{chart}.png")
+    if output is None:
+        raise UsageError("a chart is drawn into a file, and none is named", f"add -o {chart}.png")
+    check_picture(output, f"{chart}.png")
     folder = find_run(results, runs[0], serves=None if runs[0] else has_times)
     workloads = named_workloads(folder, axes)
-    if chart == "sweep" and (kernels or workloads is not None):
+    if chart == "roofline":
+        draw_roofline(folder, output, kernels, workloads)
+    elif kernels or workloads is not None:
         raise UsageError("the chart of a sweep shows all of its points", "leave out --kernel and --shape")
-    if output:
-        if chart == "sweep":
-            draw_sweep(folder, output)
-        else:
-            draw_roofline(folder, output, kernels, workloads)
-        message_console().print(f"drawn into {output}", markup=False, soft_wrap=True)
-    elif chart == "sweep":
-        print_sweep_charts(data_console(), swept(folder), nullcontext())
     else:
-        show_chart = print_times if chart == "time" else print_roofline
-        show_chart(data_console(), folder, kernels, workloads)
+        draw_sweep(folder, output)
+    message_console().print(f"drawn into {output}", markup=False, soft_wrap=True)

@@ -53,25 +53,24 @@ def _document(joint: Joint) -> dict[str, Any]:
         "op": joint.info.op,
         "gpu": joint.info.gpu,
         "gpu_name": joint.runs[0].gpu_name,
-        "cards": [_card(card, strays.get(number)) for number, card in enumerate(joint.cards)],
+        "cards": [
+            {
+                "uuid": card.uuid,
+                "index": card.index,
+                "host": card.host,
+                "runs": list(card.runs),
+                "processes": card.processes,
+                "rounds": card.rounds,
+                "sm_mhz": card.sm_mhz,
+                "deviation": card.deviation.share,
+                "deviation_error": card.deviation.error,
+                "strays_by": strays.get(number),
+            }
+            for number, card in enumerate(joint.cards)
+        ],
         "measurements": _flat_rows(joint),
         "warnings": list(joint.warnings),
         "left_out": {why: list(cases) for why, cases in joint.left_out.items()},
-    }
-
-
-def _card(card: Card, strays_by: float | None) -> dict[str, Any]:
-    return {
-        "uuid": card.uuid,
-        "index": card.index,
-        "host": card.host,
-        "runs": list(card.runs),
-        "processes": card.processes,
-        "rounds": card.rounds,
-        "sm_mhz": card.sm_mhz,
-        "deviation": card.deviation.share,
-        "deviation_error": card.deviation.error,
-        "strays_by": strays_by,
     }
 
 

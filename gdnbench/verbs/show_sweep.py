@@ -18,21 +18,19 @@ from gdnbench.model.workload import Workload, label_slug
 from gdnbench.render.console import print_text
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, plain_rows
-from gdnbench.render.terminal_chart import OptionalCharts
 from gdnbench.render.text import TextTable
 from gdnbench.render.units import count_text, params_text, percent, plus_minus, time_unit
-from gdnbench.report.charts.sweep import print_sweep_charts
 from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row, read_run
 from gdnbench.store.tables import read_builds, read_sweep
+from gdnbench.verbs.measured_columns import PLACE_WORDS
 from gdnbench.verbs.run_notes import control_lines, next_words, part_text, stored_note, warning_notes
 from gdnbench.verbs.run_tables import build_blocks
 from gdnbench.wording import first_line
 
-MOST_ROWS = 12  # points in a table, unless more tie; the chart shows all of them
+MOST_ROWS = 12  # points in a table, unless more tie
 
 _STYLES = {Place.BEST: "bold green", Place.TIED: "green", Place.UNCLEAR: "yellow", Place.SLOWER: ""}
-_WORDS = {Place.BEST: "BEST", Place.TIED: "TIES", Place.UNCLEAR: "UNCLEAR", Place.SLOWER: "SLOWER"}
 
 _Rows = Mapping[tuple[str, Workload], Measurement]
 
@@ -67,13 +65,15 @@ def _text(
     rows = {(row.case.label, row.case.workload): row for row in measurements}
     yield _headline(info, sweep, measurements)
     yield from warning_notes(info.warnings)
-    yield lambda console: print_sweep_charts(console, sweep, OptionalCharts())
     for plateau in sweep.plateaus:
         yield ""
         yield _table(sweep, plateau, rows, width)
     for workload in dict.fromkeys(point.workload for point in sweep.finals):
         yield ""
-        finals = [(_point_name(sweep, point), _slower(point), _place(point)) for point in sweep.final(workload)]
+        finals = [
+            (f"{point.kernel} {params_text(point.params, [*sweep.axes[point.kernel]])}", _slower(point), _place(point))
+            for point in sweep.final(workload)
+        ]
         yield plain_rows(finals, title=f"the kernels at {workload}")
     yield from _infeasible([row for row in measurements if row.case.is_point_of(sweep.axes)])
     yield from control_lines(measurements, workloads=True)
@@ -95,11 +95,7 @@ def _headline(info: RunInfo, sweep: Sweep, measurements: Sequence[Measurement]) 
     gpu = info.machine.get("gpu") or {}
     count = sum(row.case.is_point_of(sweep.axes) for row in measurements)
     text = Text(f"sweep on {gpu.get('name') or 'the CPU (no GPU here, or none wanted)'}", style="bold")
-    tried = "; ".join(
-        f"{kernel} " + " ".join(f"{name}={','.join(map(str, values))}" for name, values in axes.items())
-        for kernel, axes in sweep.axes.items()
-    )
-    text.append(f": {count} points: {tried}{part_text(info)}", style="not bold")
+    text.append(f": {count} points: {sweep.tried}{part_text(info)}", style="not bold")
     if not info.complete:
         text.append("  (partial)", style="bold yellow")
     return text
@@ -141,11 +137,7 @@ def _table(sweep: Sweep, plateau: Plateau, rows: _Rows, width: int) -> Table[Poi
 
 
 def _place(point: Point) -> Text:
-    return Text(_WORDS[point.place], style=_STYLES[point.place])
-
-
-def _point_name(sweep: Sweep, point: Point) -> str:
-    return f"{point.kernel} {params_text(point.params, [*sweep.axes[point.kernel]])}"
+    return Text(PLACE_WORDS[point.place], style=_STYLES[point.place])
 
 
 def _slower(point: Point) -> str:
@@ -173,10 +165,9 @@ def _answer(sweep: Sweep, plateau: Plateau, names: Sequence[str], rows: _Rows) -
 
 
 def _one_for_all(sweep: Sweep, one: OneForAll) -> Text:
-    params = next(point.params for point in sweep.points if (point.kernel, point.label) == (one.kernel, one.label))
     workload, worst = one.worst
     cost = f"costs at most {percent(worst)} ({workload}), {percent(one.mean)} on average" if worst else "is the best"
-    point = params_text(params, [*sweep.axes[one.kernel]])
+    point = params_text(sweep.chosen(one).params, [*sweep.axes[one.kernel]])
     return Text(f"{one.kernel}, one point for every shape: {point} {cost}", style="bold")
 
 
@@ -233,12 +224,9 @@ def _declaration(info: RunInfo, sweep: Sweep, kernel: str) -> str:
     for one in sweep.one_for_all:
         if one.kernel == kernel:
             workload, worst = one.worst
-            params = params_text(
-                next(point.params for point in sweep.points if point.label == one.label), [*sweep.axes[kernel]]
-            )
-            lines += [
-                f"    # or for every shape {params}: at most {worst:.1%} slower ({workload}), {one.mean:.1%} on average"
-            ]
+            params = params_text(sweep.chosen(one).params, [*sweep.axes[kernel]])
+            cost = f"at most {worst:.1%} slower ({workload}), {one.mean:.1%} on average"
+            lines.append(f"    # or for every shape {params}: {cost}")
     return "\n".join(lines)
 
 

@@ -1,1 +1,1 @@
-"""Charts of stored runs, each defined once: for the report's page, by Vega-Lite, and for the terminal."""
+"""Charts of stored runs by Vega-Lite, each defined once: for the report's page, and as pictures."""

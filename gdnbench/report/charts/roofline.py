@@ -12,20 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.text import Text
-
 from gdnbench.errors import UsageError
 from gdnbench.machine.gpus import GpuSpec, spec_of
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.render.terminal_chart import TerminalChart
 from gdnbench.render.units import number, tflops_text
 from gdnbench.report.charts import theme
-from gdnbench.report.charts.selection import chosen_rows, interval_text
+from gdnbench.report.charts.selection import chosen_rows, interval_text, kind_of
 from gdnbench.report.charts.theme import LIGHT, MARKERS, Datum, Theme, expr
-from gdnbench.report.charts.times import kind_of, log_ticks
 from gdnbench.store.info import RunInfo, read_info
 
 if TYPE_CHECKING:
@@ -37,7 +32,6 @@ _BEYOND = 2.5  # factor by which the x axis exceeds points and balance point on 
 _SLANTED = 8.0  # factor by which it begins left of the balance point, at least: room for the name of the bound
 _APART = 0.05  # of the range of rates, between two names of workloads
 _BESIDE = 1.6  # ratio of intensities up to which a name at its right would lie over other points
-_TERMINAL_LINES = 22
 _SAME_WORK = 1e-4  # relative: of a rate and of a time six digits are stored
 _ROUND = "indexof([1, 2, 5], round(datum.value / pow(10, floor(log(datum.value) / LN10 + 1e-9)))) >= 0"
 _LABEL = f"{_ROUND} ? format(datum.value, '~g') : ''"
@@ -276,9 +270,9 @@ def _read(
     folder: Path, kernels: str, workloads: Sequence[Workload] | None
 ) -> tuple[RunInfo, str, list[WorkPoint], Roof]:
     """Reads a run, the kind of its times, the chosen kernels, by default at all workloads, and the run's roof."""
-    info, rows = read_info(folder), chosen_rows(folder, "all", all_lines=True)
+    info, rows = read_info(folder), chosen_rows(folder, "all")
     roof = read_roof(info, rows)
-    if points := points_of(chosen_rows(folder, kernels, workloads, all_lines=True)):
+    if points := points_of(chosen_rows(folder, kernels, workloads)):
         return info, kind_of(rows), points, roof
     raise UsageError("a floor computes nothing", "name a kernel with --kernel")
 
@@ -291,33 +285,3 @@ def draw_roofline(folder: Path, path: Path, kernels: str = "", workloads: Sequen
         title = theme.panel_title(f"{info.op}: roofline, by {kind}", *roof.lines, *bars)
         chart = roofline_chart(points, roof, LIGHT, info.baseline).properties(width=WIDTH, height=HEIGHT, title=title)
         theme.write_picture(path, [chart], theme.heading(info))
-
-
-def print_roofline(
-    console: Console, folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None
-) -> None:
-    """Prints the chart, its values in TFLOP/s, and its bounds; raises as `draw_roofline`, and ChartError."""
-    info, kind, points, roof = _read(folder, kernels, workloads)
-    names = short_names(sorted(point.workload for point in points))
-    columns, corners = {workload: float(place) for place, workload in enumerate(names)}, roof.corners(points)
-    console.print(Text(theme.heading(info), style="dim"), soft_wrap=True)
-    title = f"{info.op}: TFLOP/s by FLOPs a byte, by {kind}; both axes logarithmic"
-    with TerminalChart(console, title, _TERMINAL_LINES) as chart:
-        for label in dict.fromkeys(point.kernel for point in points):
-            own = [point for point in points if point.kernel == label]
-            chart.scatter(
-                [(math.log10(point.intensity), math.log10(point.tflops)) for point in own],
-                name=label,
-                values={columns[point.workload]: tflops_text(point.tflops) for point in own},
-            )
-        chart.line({math.log10(place): math.log10(rate) for place, rate in corners.items()})
-        if roof.balance:
-            chart.upright(math.log10(roof.balance))
-        headings = {place: names[workload].replace(" ", "\n") for workload, place in columns.items()}
-        heights = [*corners.values(), *(point.tflops for point in points)]
-        ticks = [
-            {math.log10(tick): f"{tick:g}" for tick in log_ticks(min(each), max(each))} for each in (corners, heights)
-        ]
-        chart.x_axis(ticks[0], "FLOPs a byte", headings)
-        chart.y_axis(ticks[1])
-    console.print(Text("\n".join(roof.lines), style="dim"), soft_wrap=True)

@@ -12,7 +12,7 @@ from gdnbench.errors import UnknownNameError
 from gdnbench.model.case import has_short_lists, write_in_full
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
-from gdnbench.model.workload import Sizes, Workload
+from gdnbench.model.workload import Workload
 from gdnbench.render.units import half_text, time_text
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_by_clock, read_measurements
@@ -33,28 +33,22 @@ class KernelChoice:
     slot: int
 
 
-def chosen_rows(
-    folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None, *, all_lines: bool = False
-) -> list[Measurement]:
+def chosen_rows(folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None) -> list[Measurement]:
     """Reads the times of kernels at workloads: by CUPTI where the run has any, else by its own timer.
 
-    By default the kernels are the baseline, the floors and the fastest, the workloads those of the first line of
-    several, or with `all_lines` all of the run.
+    By default the kernels are the baseline, the floors and the fastest, at all workloads of the run.
     """
     info, measured = read_info(folder), read_by_clock(folder)
-    by_clock = {clock: [row for row in rows if _is_shown(row)] for clock, rows in measured.items()}
+    by_clock = {
+        clock: [row for row in rows if row.role is not Role.CONTROL and math.isfinite(time_us(row))]
+        for clock, rows in measured.items()
+    }
     rows = by_clock.get("cupti") or by_clock.get(None, [])
-    known = list(dict.fromkeys(row.case.workload for row in rows))
-    if not known:
+    if not rows:
         raise UnknownNameError(f"{info.run_id} has no times to draw", f"gdnbench show {info.run_id} says why")
-    chosen = workloads or (known if all_lines else _first_line(known))
-    here = [row for row in rows if row.case.workload in chosen]
+    here = [row for row in rows if workloads is None or row.case.workload in workloads]
     labels = _named(info, here, kernels) if kernels else _default_labels(here)
     return [row for row in here if row.case.label in labels]
-
-
-def _is_shown(row: Measurement) -> bool:
-    return row.role is not Role.CONTROL and row.timing is not None and math.isfinite(row.timing.time_us)
 
 
 def named_workloads(folder: Path, axes: str) -> list[Workload] | None:
@@ -67,15 +61,15 @@ def named_workloads(folder: Path, axes: str) -> list[Workload] | None:
     info = read_info(folder)
     timed = list(dict.fromkeys(row.case.workload for row in read_measurements(folder) if row.timing))
     settings = info.workloads.parse(write_in_full(axes, timed) if has_short_lists(axes) else axes)
-    named = [each for each in timed if _has_one_of_each(each, settings)]
+    named = [
+        each
+        for each in timed
+        if all(any(sizes.items() <= each.sizes.items() for sizes in values) for values in settings)
+    ]
     if not named:
         there = ", ".join(map(str, timed))
         raise UnknownNameError(f"{info.run_id} has no times at {axes}", f"there are {there}")
     return named
-
-
-def _has_one_of_each(workload: Workload, settings: Sequence[Sequence[Sizes]]) -> bool:
-    return all(any(sizes.items() <= workload.sizes.items() for sizes in values) for values in settings)
 
 
 def timed(rows: Iterable[Measurement]) -> list[Measurement]:
@@ -93,6 +87,13 @@ def interval_text(row: Measurement) -> str:
     """Returns time and half width in one text, `4.348 ±0.08%`; empty without a time."""
     timing = row.timing
     return f"{time_text(timing.time_us)} {half_text(timing.relative_half_width)}" if timing else ""
+
+
+def kind_of(rows: Sequence[Measurement]) -> str:
+    """Returns what the times of some rows are: `kernel time` by CUPTI, `stream time` by NVBench, `CPU time`."""
+    if any(row.timing and row.timing.timer == "cpu" for row in rows):
+        return "CPU time"
+    return "kernel time" if any(row.clock == "cupti" for row in rows) else "stream time"
 
 
 def in_order(workloads: Iterable[Workload]) -> tuple[Workload, ...]:
@@ -131,14 +132,10 @@ def slots_of(shown: Sequence[KernelChoice]) -> list[str]:
     slots: list[str] = []
     for choice in sorted(shown, key=lambda choice: not choice.chosen):
         if not choice.baseline:
-            at = choice.slot if choice.slot >= len(slots) or not slots[choice.slot] else _free(slots)
-            slots += [""] * (at + 1 - len(slots))
-            slots[at] = choice.label
+            slots += [""] * (choice.slot + 1 - len(slots))
+            at = choice.slot if not slots[choice.slot] else [*slots, ""].index("")
+            slots[at : at + 1] = [choice.label]
     return slots + [choice.label for choice in shown if choice.baseline]
-
-
-def _free(slots: Sequence[str]) -> int:
-    return next((place for place, label in enumerate(slots) if not label), len(slots))
 
 
 def _slowness(label: str, rows: Sequence[Measurement], workloads: Sequence[Workload]) -> float:
@@ -154,13 +151,6 @@ def _slowness(label: str, rows: Sequence[Measurement], workloads: Sequence[Workl
 def _one_a_kernel(ordered: Sequence[str], rows: Sequence[Measurement]) -> list[str]:
     kernels = {row.case.label: row.case.variant.kernel for row in rows}
     return list({kernels[label]: label for label in reversed(ordered)}.values())[::-1]
-
-
-def _first_line(known: Sequence[Workload]) -> tuple[Workload, ...]:
-    lines: dict[str, list[Workload]] = {}
-    for workload in known:
-        lines.setdefault(workload.line, []).append(workload)
-    return tuple(next((line for line in lines.values() if len(line) > 1), lines[known[0].line]))
 
 
 def _named(info: RunInfo, rows: Sequence[Measurement], kernels: str) -> tuple[str, ...]:

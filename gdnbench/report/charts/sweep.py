@@ -1,21 +1,15 @@
-"""The charts of a sweep: a line for one param, heat maps for more; on the page, as a picture and in the terminal."""
+"""The charts of a sweep: a line for one param, heat maps for more; on the page and as a picture."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from gdnbench.errors import UsageError
 from gdnbench.model.declaration import ParamValue
 from gdnbench.model.measurement import Plateau, Point, Sweep
-from gdnbench.render.terminal_chart import TerminalChart
 from gdnbench.render.units import params_text, percent, plus_minus
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.theme import LIGHT, Datum, Theme, expr
@@ -31,9 +25,6 @@ CELL, AROUND, LINE = 34, 56, 260  # pixels: the height of a cell, of the axis ar
 _CELL_WIDTH, _LINE_WIDTH = 58, 380  # pixels, in a picture
 _PASSED = " + ".join(f"(datum.slower > {step})" for step in STEPS)
 _LEVEL = "datum.place === 'best' || datum.place === 'tied'"
-_NARROWEST_CELL = 7  # columns in the terminal
-_WORST = 0.2  # slowdown at which a cell of the terminal is fully red
-_GREENEST, _REDDEST = (38, 166, 91), (192, 57, 43)
 
 
 def sweep_chart(sweep: Sweep, plateau: Plateau, colours: Theme) -> tuple[alt.LayerChart, int, str] | None:
@@ -45,36 +36,17 @@ def sweep_chart(sweep: Sweep, plateau: Plateau, colours: Theme) -> tuple[alt.Lay
 
 
 def draw_sweep(folder: Path, path: Path) -> None:
-    """Draws a panel per kernel and workload of a stored sweep into a file; raises as `swept`, and MachineError."""
-    sweep, info = swept(folder), read_info(folder)
-    with theme.unchecked():
-        panels = [_panel(sweep, plateau) for plateau in sweep.plateaus]
-        theme.write_picture(path, panels, f"% slower than the best point, {theme.heading(info)}")
+    """Draws a panel per kernel and workload of a stored sweep into a file.
 
-
-def swept(folder: Path) -> Sweep:
-    """Reads a sweep; raises UsageError for a run that has no swept times."""
-    sweep = read_sweep(folder)
+    Raises UsageError for a run that has no swept times, and MachineError.
+    """
+    sweep, info = read_sweep(folder), read_info(folder)
     if sweep is None or not sweep.plateaus:
         hint = "`gdnbench sweep` makes them: see `gdnbench sweep -h`"
         raise UsageError(f"{folder.name} has no swept times to draw", hint)
-    return sweep
-
-
-def print_sweep_charts(console: Console, sweep: Sweep, each: AbstractContextManager[object]) -> None:
-    """Prints line charts or heat maps; `each` is entered around a line chart, and may suppress its ChartError."""
-    for kernel, axes in sweep.axes.items():
-        plateaus = [plateau for plateau in sweep.plateaus if plateau.kernel == kernel]
-        names = varied(axes)
-        if not plateaus or not names:
-            continue
-        if len(names) == 1:
-            with each:
-                _print_lines(console, sweep, plateaus, next(iter(names)), next(iter(names.values())))
-        else:
-            leading = leading_params([sweep.of(plateau) for plateau in plateaus], names)
-            for plateau in plateaus:
-                _print_heat(console, sweep.of(plateau), plateau, names, leading)
+    with theme.unchecked():
+        panels = [_panel(sweep, plateau) for plateau in sweep.plateaus]
+        theme.write_picture(path, panels, f"% slower than the best point, {theme.heading(info)}")
 
 
 def _panel(sweep: Sweep, plateau: Plateau) -> alt.LayerChart:
@@ -194,55 +166,6 @@ def _datum(point: Point, names: Sequence[str], **place: ParamValue) -> Datum:
 
 def _tooltip() -> list[alt.Tooltip]:
     return theme.tips(params="params", text="slower than the best by", place="place", rounds="rounds")
-
-
-def _print_lines(
-    console: Console, sweep: Sweep, plateaus: Sequence[Plateau], name: str, values: Sequence[int | str]
-) -> None:
-    with TerminalChart(console, f"{plateaus[0].kernel}: % slower than the best, by {name}") as chart:
-        for plateau in plateaus:
-            best = best_at(sweep.of(plateau), [name])
-            percents: dict[float, float] = {
-                place: 100 * best[value,].slower_by for place, value in enumerate(values) if (value,) in best
-            }
-            message = {place: f"{percent:.1f}" for place, percent in percents.items()}
-            chart.line(percents, name=str(plateau.workload), values=message)
-        chart.x_axis({place: str(value) for place, value in enumerate(values)}, name=name)
-
-
-def _print_heat(
-    console: Console,
-    points: Sequence[Point],
-    plateau: Plateau,
-    names: dict[str, list[int | str]],
-    leading: tuple[str, str],
-) -> None:
-    down, across = leading
-    others = [name for name in names if name not in leading]
-    best = best_at(points, [down, across])
-    console.print()
-    rest = f", the best of {', '.join(others)} in each cell" if others else ""
-    console.print(Text(f"{plateau.kernel} {plateau.workload}: % slower than the best{rest}", style="bold"))
-    corner = f"{down} \\ {across} "
-    cell = max(_NARROWEST_CELL, *(len(f"{value} ") for value in names[across]))
-    columns_a_table = max(1, (console.width - len(corner)) // cell)
-    for first in range(0, len(names[across]), columns_a_table):
-        columns = names[across][first : first + columns_a_table]
-        table = Table(box=None, pad_edge=False, padding=(0, 0), header_style="bold")
-        table.add_column(corner, no_wrap=True)
-        for value in columns:
-            table.add_column(f"{value} ", justify="right", no_wrap=True, min_width=cell)
-        for value in names[down]:
-            table.add_row(Text(str(value), style="bold"), *(_heat(best.get((value, other))) for other in columns))
-        console.print(table)
-
-
-def _heat(point: Point | None) -> Text:
-    if point is None:
-        return Text("- ", style="dim")
-    share = min(max(point.slower_by, 0.0) / _WORST, 1.0)
-    colour = ",".join(str(round(low + share * (high - low))) for low, high in zip(_GREENEST, _REDDEST, strict=True))
-    return Text(f"{100 * point.slower_by:.1f} ", style=f"white on rgb({colour})")
 
 
 _Values = tuple[ParamValue, ...]

@@ -10,10 +10,9 @@ from gdnbench.analyse.figure import Figure, FigureSource
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.render.html import HtmlCell, HtmlTable, html_table
 from gdnbench.render.table import Column, Table
 from gdnbench.report.charts.selection import timed, workload_slug
-from gdnbench.verbs.html.content import HtmlPart, HtmlSection, workload_columns
+from gdnbench.verbs.html.content import HtmlCell, HtmlPart, HtmlSection, HtmlTable, html_table, workload_columns
 from gdnbench.verbs.html.report import ReportedRun
 from gdnbench.verbs.measured_columns import KERNEL_MEANING, bound_column, over_copy_column, time_column
 

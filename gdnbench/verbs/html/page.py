@@ -15,13 +15,11 @@ from gdnbench.catalog.entry import label_parts
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.render.html import HtmlCell, HtmlTable, html_table
 from gdnbench.render.table import Column, Table
 from gdnbench.render.units import factor, flops_bind
-from gdnbench.report.charts.selection import time_us
-from gdnbench.report.charts.times import kind_of
+from gdnbench.report.charts.selection import kind_of, time_us
 from gdnbench.verbs.html.beside import across_section, published_section
-from gdnbench.verbs.html.content import HtmlSection, control_cell
+from gdnbench.verbs.html.content import HtmlCell, HtmlTable, control_cell, html_table
 from gdnbench.verbs.html.report import ReportedRun, lead_line
 from gdnbench.verbs.html.run_section import run_section
 from gdnbench.verbs.html.sweep_section import sweep_section
@@ -72,11 +70,15 @@ _SWEEP = (
 
 def page_of(runs: Sequence[ReportedRun], published: Sequence[FigureSource]) -> dict[str, Any]:
     """Returns everything that the page shows, by the names of the template's variables."""
-    sections = [_section(run, f"run-{number}") for number, run in enumerate(runs, start=1)]
+    sections = [
+        sweep_section(run, run.sweep, f"run-{number}") if run.sweep else run_section(run, f"run-{number}")
+        for number, run in enumerate(runs, start=1)
+    ]
     figures = [published_section(source, f"published-{number}") for number, source in enumerate(published, start=1)]
     more = [across_section(runs), *figures]
+    ops, devices = dict.fromkeys(run.info.op for run in runs), dict.fromkeys(run.info.device for run in runs)
     return {
-        "title": f"{' and '.join(dict.fromkeys(run.info.op for run in runs))} on {_devices(runs)}",
+        "title": f"{' and '.join(ops)} on {', '.join(devices)}",
         "subtitle": _subtitle(runs),
         "summary": summary_table(runs),
         "warnings": [warning for run in runs for warning in _warnings(run)],
@@ -84,18 +86,15 @@ def page_of(runs: Sequence[ReportedRun], published: Sequence[FigureSource]) -> d
         "run_ids": [run.info.run_id for run in runs],
         "leads": [(f"run-{number}", headline(run), lead_line(run)) for number, run in enumerate(runs, start=1)],
         "provenance": _provenance(runs),
-        "details": _details(runs),
+        "details": _known(
+            {
+                "Hashes of the kernels' sources": _facts([run.info.sources for run in runs]),
+                "Environment": _facts([run.info.machine.get("environment") or {} for run in runs]),
+            }
+        ),
         "version": __version__,
         "words": _words(runs),
     }
-
-
-def _section(run: ReportedRun, prefix: str) -> HtmlSection:
-    return sweep_section(run, run.sweep, prefix) if run.sweep else run_section(run, prefix)
-
-
-def _devices(runs: Sequence[ReportedRun]) -> str:
-    return ", ".join(dict.fromkeys(run.info.device for run in runs))
 
 
 def _subtitle(runs: Sequence[ReportedRun]) -> str:
@@ -241,12 +240,10 @@ def _summary_columns(
         meaning = bound_meaning(bound, by_kernel=by_kernel)
         yield bound_column("of bound", lambda line: line.kernel_time if by_kernel else line.row, meaning)
     meaning = "the baseline against itself: the run's noise"
-    yield Column("", _control, "A/A", right=True, meaning=meaning)
+    yield Column(
+        "", lambda line: control_cell(line.run.leading(line.run.at(line.workload))), "A/A", right=True, meaning=meaning
+    )
     yield Column("", _run, "run")
-
-
-def _control(line: SummaryLine) -> HtmlCell:
-    return control_cell(line.run.leading(line.run.at(line.workload)))
 
 
 def _fastest(line: SummaryLine) -> HtmlCell:
@@ -308,16 +305,6 @@ def _provenance(runs: Sequence[ReportedRun]) -> list[tuple[str, Facts]]:
             "Versions": _facts([machine.get("versions") or {} for machine in machines]),
             "Source": _facts([run.info.git for run in runs], _GIT),
             "Host": _facts([machine.get("host") or {} for machine in machines], _HOST),
-        }
-    )
-
-
-def _details(runs: Sequence[ReportedRun]) -> list[tuple[str, Facts]]:
-    """Returns the rest of the provenance: hashes and variables."""
-    return _known(
-        {
-            "Hashes of the kernels' sources": _facts([run.info.sources for run in runs]),
-            "Environment": _facts([run.info.machine.get("environment") or {} for run in runs]),
         }
     )
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdnbench.analyse.fastest import FastestKernel, fastest_of
+from gdnbench.analyse.suite import FastestKernel, fastest_of
 from gdnbench.codec import finite
 from gdnbench.errors import MachineError, RunFormatError, UsageError
 from gdnbench.model.measurement import Measurement, Sweep

@@ -10,20 +10,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gdnbench.errors import UsageError
-from gdnbench.model.measurement import Measurement
+from gdnbench.model.measurement import Measurement, Timing
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, label_slug
+from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.render.codec import GLYPHS
-from gdnbench.render.html import HtmlTable, html_table
 from gdnbench.render.table import Table
-from gdnbench.render.units import flops_bind, traffic
-from gdnbench.report.charts import theme, times
+from gdnbench.render.units import flops_bind, number, traffic
+from gdnbench.report.charts import theme
 from gdnbench.report.charts.roofline import bounded, points_of, read_roof, roofline_chart
-from gdnbench.report.charts.selection import choices_of, interval_text, slots_of, timed, workload_slug
+from gdnbench.report.charts.selection import choices_of, interval_text, kind_of, slots_of, timed, workload_slug
 from gdnbench.report.charts.theme import PAGE, Datum, Theme, expr, page_spec, slot_params
 from gdnbench.stats import FloatArray
 from gdnbench.store.samples import SAMPLES, read_samples
-from gdnbench.verbs.html.content import HtmlChart, HtmlPart, HtmlSection, control_line, failures_of
+from gdnbench.verbs.html.content import (
+    HtmlChart,
+    HtmlPart,
+    HtmlSection,
+    HtmlTable,
+    control_line,
+    failures_of,
+    html_table,
+)
 from gdnbench.verbs.html.report import ReportedRun, lead_line
 from gdnbench.verbs.run_tables import WorkloadView
 
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
 
 
 TIMES_HEIGHT, SAMPLES_LEAST = 400, 320  # pixels
+FOOT = 22  # pixels below the lowest floor, for its name
 _FLOORS = " Dashed: the floors, below which no kernel of this grid or traffic can come."
 NO_SAMPLES = "No samples were kept with this run, so their distribution is not shown."
 
@@ -77,7 +86,7 @@ def _roofline(
     bars = " Short bars: the bound of each workload." if bounded(points) else ""
     drawn = HtmlChart(
         id=name,
-        title=f"Roofline, by {times.kind_of(rows)}",
+        title=f"Roofline, by {kind_of(rows)}",
         note=f"{'. '.join(line[0].upper() + line[1:] for line in roof.lines)}.{bars}",
         spec=page_spec(chart, TIMES_HEIGHT, f"Roofline of {stored.info.op}: TFLOP/s by FLOPs a byte"),
         height=TIMES_HEIGHT,
@@ -93,13 +102,13 @@ def times_charts(
     found = []
     for line in dict.fromkeys(row.case.workload.line for row in rows):
         here = [row for row in rows if row.case.workload.line == line]
-        points, titles = times.time_points(here), here[0].case.workload.spec
+        points, titles = time_points(here), here[0].case.workload.spec
         if len({point["x"] for point in points}) < 2:
             continue
         params, slug = slot_params(shown, baseline), label_slug(here[0].case.workload.line)
-        kind = times.kind_of(here).capitalize()
+        kind = kind_of(here).capitalize()
         title = ", ".join(filter(None, [f"{kind} against {titles.x_title}", line]))
-        absolute = times.time_chart(points, titles, PAGE, times.kind_of(here)).add_params(*params)
+        absolute = time_chart(points, titles, PAGE, kind_of(here)).add_params(*params)
         found.append(
             HtmlChart(
                 id=f"{prefix}-times-{slug}",
@@ -179,6 +188,61 @@ def _run_table(stored: ReportedRun, rows: Sequence[Measurement], *, name: str, w
 
 def _kind(row: Measurement) -> str:
     return row.role.value if row.role is Role.BASELINE or not row.role.does_the_work else ""
+
+
+def time_points(rows: Sequence[Measurement]) -> list[Datum]:
+    """Returns the data of a chart of times: a point per row, in microseconds."""
+    return [_point(row, row.timing) for row in rows if row.timing and row.role is not Role.CONTROL]
+
+
+def _point(row: Measurement, timing: Timing) -> Datum:
+    times = {"time": timing.time_us, "low": timing.time_lo_us, "high": timing.time_hi_us}
+    return {
+        "kernel": row.case.label,
+        "x": row.case.workload.x,
+        "at": row.case.workload.x_value,
+        "floor": not row.role.does_the_work,
+        **{name: time if math.isfinite(time) else None for name, time in times.items()},
+        "text": interval_text(row),
+        "share": number(timing.sol, ".1%"),
+    }
+
+
+def time_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme, kind: str) -> alt.LayerChart:
+    """Draws times in microseconds along the x axis, both logarithmic; the page's list of kernels chooses the lines."""
+    import altair as alt
+
+    scale = alt.Scale(type="log", nice=False, padding=FOOT)
+    axis = alt.Axis(title=f"{kind}, µs (log)", format="~g", labelOverlap="greedy", tickCount=8)
+    places = sorted({point["x"] for point in points})
+    x = alt.X(
+        field="x",
+        type="quantitative",
+        scale=alt.Scale(type="log", base=2, nice=False, padding=18),
+        axis=alt.Axis(title=f"{titles.x_title} (log)", values=places, grid=False, labelOverlap="greedy"),
+    )
+    y = alt.Y(field="time", type="quantitative", scale=scale, axis=axis)
+    below = alt.Y(field="low", type="quantitative", scale=scale, axis=axis)
+    tooltip = theme.tips(kernel="kernel", at=titles.x, text="time, µs", share="of bound")
+    colour, faded = expr(colours.kernel_colour), expr(theme.OPACITY)
+
+    base = alt.Chart().encode(x=x, y=y, detail=alt.Detail(field="kernel", type="nominal"))
+    floors = base.transform_filter("datum.floor")
+    kernels = base.transform_filter("!datum.floor").transform_filter(theme.SHOWN)
+    known = kernels.transform_filter("isValid(datum.low) && isValid(datum.high)")
+    named = floors.transform_filter(f"datum.x === {places[0]}").encode(text=alt.Text(field="kernel", type="nominal"))
+    layers = [
+        floors.mark_line(strokeDash=[5, 4], stroke=colours.floor),
+        floors.mark_point(opacity=0, size=120, color=colours.floor).encode(tooltip=tooltip),
+        named.mark_text(align="left", baseline="top", dy=6, fill=colours.muted),
+        kernels.mark_line(stroke=colour, strokeWidth=expr(theme.WIDTH), opacity=faded),
+        known.mark_rule(stroke=colour, opacity=faded).encode(y=below, y2=alt.Y2(field="high")),
+        kernels.mark_point(
+            filled=True, size=46, fill=colour, stroke=colours.paper, strokeWidth=0.8, shape=expr(theme.MARKER),
+            opacity=faded,
+        ).encode(tooltip=tooltip),
+    ]  # fmt: skip
+    return theme.layered(*layers, data=points)
 
 
 BAR, AROUND = 17, 44  # pixels: a bar, and the axis with the paddings

@@ -8,17 +8,24 @@ from functools import partial
 from gdnbench.model.measurement import Measurement, OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.render.codec import GLYPHS
-from gdnbench.render.html import HtmlCell, HtmlTable, html_table
 from gdnbench.render.table import Column, Table
 from gdnbench.render.units import half_text, params_text, percent
 from gdnbench.report.charts.selection import workload_slug
 from gdnbench.report.charts.sweep import sweep_chart, varied
 from gdnbench.report.charts.theme import PAGE, page_spec
-from gdnbench.verbs.html.content import HtmlChart, HtmlPart, HtmlSection, control_cell, failures_of, workload_columns
+from gdnbench.verbs.html.content import (
+    HtmlCell,
+    HtmlChart,
+    HtmlPart,
+    HtmlSection,
+    HtmlTable,
+    control_cell,
+    failures_of,
+    html_table,
+    workload_columns,
+)
 from gdnbench.verbs.html.report import ReportedRun, lead_line
-from gdnbench.verbs.measured_columns import count_column, time_column
-
-_WORDS = {Place.BEST: "BEST", Place.TIED: "TIES", Place.UNCLEAR: "UNCLEAR", Place.SLOWER: "SLOWER"}
+from gdnbench.verbs.measured_columns import PLACE_WORDS, count_column, time_column
 
 RowsByPoint = Mapping[tuple[str, Workload], Measurement]
 
@@ -27,10 +34,6 @@ def sweep_section(stored: ReportedRun, sweep: Sweep, prefix: str) -> HtmlSection
     """Makes the section of one sweep; `prefix` begins all of its ids."""
     info = stored.info
     rows = {(row.case.label, row.case.workload): row for row in stored.rows}
-    tried = "; ".join(
-        f"{kernel} " + " ".join(f"{name}={','.join(map(str, values))}" for name, values in axes.items())
-        for kernel, axes in sweep.axes.items()
-    )
     parts = tuple(
         _part(sweep, plateau, rows, f"{prefix}-{number}-{workload_slug(plateau.workload)}")
         for number, plateau in enumerate(sweep.plateaus, start=1)
@@ -38,7 +41,7 @@ def sweep_section(stored: ReportedRun, sweep: Sweep, prefix: str) -> HtmlSection
     return HtmlSection(
         id=prefix,
         title=info.run_id,
-        lead=f"{lead_line(stored)}. Tried: {tried}.",
+        lead=f"{lead_line(stored)}. Tried: {sweep.tried}.",
         badge="" if info.complete else "partial",
         warnings=tuple(info.warnings),
         scale=any(len(varied(axes)) > 1 for axes in sweep.axes.values()),
@@ -77,9 +80,8 @@ def _answers(stored: ReportedRun, sweep: Sweep, rows: RowsByPoint, name: str) ->
 
 
 def _one_for_all(sweep: Sweep, one: OneForAll) -> str:
-    point = next(point for point in sweep.points if (point.kernel, point.label) == (one.kernel, one.label))
     workload, worst = one.worst
-    params = params_text(point.params, list(sweep.axes[one.kernel]))
+    params = params_text(sweep.chosen(one).params, list(sweep.axes[one.kernel]))
     return (
         f"One point for every workload: {one.kernel} {params}. It costs {percent(worst)} at {workload}, where it costs "
         f"most, and {percent(one.mean)} on average."
@@ -147,5 +149,5 @@ def _slower_by(point: Point) -> HtmlCell:
 
 
 def _place(point: Point) -> HtmlCell:
-    word = f"{GLYPHS.get(point.place, '')} {_WORDS[point.place]}".strip()
+    word = f"{GLYPHS.get(point.place, '')} {PLACE_WORDS[point.place]}".strip()
     return HtmlCell(text=word, sort=point.slower_by, mark=point.place.value)
