@@ -30,7 +30,7 @@ from gdnbench.catalog.select import select_variants
 from gdnbench.errors import MachineError
 from gdnbench.machine.gpus import alone_on, list_gpus, select_gpu
 from gdnbench.measure.schedule import FixedRounds, most_placed_bytes
-from gdnbench.measure.timing import TimingWorkers
+from gdnbench.measure.timing import Target, TimingWorkers
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Clock, Role
@@ -126,7 +126,7 @@ def _measure(
     with TemporaryDirectory() as folder, watch(quiet=False) as observer, alone_on(gpu, observer):
         workers = TimingWorkers(Path(folder), worker_environment(gpu), observer, stopwatch.take)
         while segment := schedule.next_segment(cases, collected, task.samples, {}):
-            workers.measure(replace(task, cases=segment.cases), segment.rounds, collected)
+            workers.measure(task, [Target(segment.cases, segment.rounds, collected, clock=clock)])
     return collected, stopwatch
 
 

@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from gdnbench.analyse.rounds import Collected, RoundTimes
-from gdnbench.measure.timing import Target
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect
 from gdnbench.model.op import Op
@@ -50,17 +49,16 @@ class InputsProbe:
 
     def task(self, own: Task) -> Task:
         """The task of these cases beside the run's own cases, from that of the latter."""
-        origins = self.target(Collected()).origins
         return replace(
             own,
-            samples=own.samples | {id_: min(SAMPLES, own.samples[of]) for id_, of in origins.items()},
-            launched=own.launched | {id_: own.launched[of] for id_, of in origins.items()},
+            samples=own.samples | {id_: min(SAMPLES, own.samples[of]) for id_, of in self.origin_ids.items()},
+            launched=own.launched | {id_: own.launched[of] for id_, of in self.origin_ids.items()},
         )
 
-    def target(self, probed: Collected) -> Target:
-        """The rounds of these cases, for `probed`."""
-        origins = {case.id: self._groups[case.variant, case.workload.at("")][0].id for case in self.cases}
-        return Target(self.cases, ROUNDS, probed, phase="inputs", origins=origins)
+    @property
+    def origin_ids(self) -> dict[str, str]:
+        """Id of one of the run's cases of the same variant and sizes, by id of each of these."""
+        return {case.id: self._groups[case.variant, case.workload.at("")][0].id for case in self.cases}
 
     def losses(self, probed: Collected) -> list[Examined]:
         """The run's cases that failed at an extreme of the inputs, and so are failed in the run."""

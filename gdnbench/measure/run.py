@@ -22,6 +22,7 @@ from gdnbench.codegen.builds import Builds, archs_of, build_cases, build_rows
 from gdnbench.errors import GdnbenchError, MachineError
 from gdnbench.machine.gpus import alone_on
 from gdnbench.measure import timing
+from gdnbench.measure.inputs import ROUNDS as PROBE_ROUNDS
 from gdnbench.measure.inputs import InputsProbe
 from gdnbench.measure.schedule import (
     MOST_ROUNDS_A_SEGMENT,
@@ -201,11 +202,10 @@ class Session:
                 self.observer(RaceStatus(segment.standing))
                 targets = [Target(segment.cases, segment.rounds, self.collected, phase=segment.phase)]
                 if probe:
-                    targets.append(probe.target(self.probed))
+                    targets.append(self._probe_target(probe))
                 targets += self._clock_targets(segment)
-                part = probe.task(task) if probe else task
                 try:
-                    timing.measure_groups(measuring, part, groups, targets)
+                    timing.measure_groups(measuring, probe.task(task) if probe else task, groups, targets)
                 finally:
                     if self.info.swept:  # a point with fewer rounds would count as dropped by the race
                         left = [case.id for case in segment.cases if case.id not in self.collected.lost]
@@ -284,8 +284,8 @@ class Session:
                 groups, rounds, processes = self._groups(block), self.settings.clock_rounds, self.settings.processes
                 if self.settings.until_clear and clock in READ_BY_NVBENCHS_WORKERS:
                     rounds, processes = round_share(rounds, processes, 1), 1
-                schedule = FixedRounds(rounds, processes, groups)
-                timing.read_clock(self._measuring(record), task, schedule, collected, groups)
+                rounds_left = FixedRounds(rounds, processes, groups)
+                timing.read_clock(self._measuring(record), task, rounds_left, collected, groups)
             self.disqualify()
 
     def _probe(self, cases: Sequence[Case]) -> InputsProbe | None:
@@ -295,13 +295,16 @@ class Session:
         probe = InputsProbe(self.op, [case for case in cases if self._is_healthy(case)])
         return probe if probe.cases else None
 
+    def _probe_target(self, probe: InputsProbe) -> Target:
+        return Target(probe.cases, PROBE_ROUNDS, self.probed, phase="inputs", origins=probe.origin_ids)
+
     def _probe_inputs(self) -> None:
         """Measures what processes of the run have not of the rounds at the extremes of the inputs."""
         if not (probe := self._probe(self.cases)):
             return
         task = probe.task(self._timing_task(tuple(probe.origins)))
         measuring = self._measuring(lambda _event: None)  # a resumed run measures them again
-        target = probe.target(self.probed)
+        target = self._probe_target(probe)
         for block in self._blocks(probe.cases):
             for cases in timing.trusted_first(block, self.catalog.entries):
                 try:
@@ -360,6 +363,11 @@ class Session:
             write_sweep(self.folder.path, swept)
         path = write_run(self.folder, info, analysis, self.collected, rows, self.clocked)
         return Finished(path, info, analysis, interrupted)
+
+    @property
+    def form_notes(self) -> dict[str, str]:
+        """Notes on floors that are measured in another form than declared, by case id."""
+        return timing.form_notes(self.catalog, self.cases)
 
     @property
     def apart(self) -> set[str]:

@@ -18,7 +18,6 @@ from gdnbench.analyse.analysis import Analysis, analyse, contradictions, with_cl
 from gdnbench.analyse.rounds import Collected
 from gdnbench.codegen.builds import serialized_warnings
 from gdnbench.machine.gpus import spec_of
-from gdnbench.measure import timing
 from gdnbench.measure.inputs import effects_of_inputs
 from gdnbench.model.gpu import Build
 from gdnbench.model.status import Clock, Status
@@ -54,7 +53,7 @@ def analyse_run(session: Session) -> Analysis:
 
 def _analyse_clocks(session: Session) -> Analysis:
     builds: dict[str, Build] = {}
-    warnings = [timing.form_notes(session.catalog, session.cases)]
+    warnings = [session.form_notes]
     if session.gpu:
         builds = {case.id: build for case in session.cases if (build := session.builds.of(case, session.gpu.arch))}
         warnings.append(serialized_warnings(session.builds, session.cases, session.gpu.arch))
