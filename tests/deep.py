@@ -43,7 +43,6 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_adversarial_cpu.py::test_those_in_cuda_compile_and_are_right_at_first": 0,
         "test_faults_broken.py::test_a_source_that_does_not_compile_has_the_compilers_message_with_file_and_line": 1,
         "test_interpreted_programs.py::test_programs_that_use_the_same_elements": 4,
-        "test_cases.py::test_verify_has_the_outcome_that_is_right": 3,
         "test_cli_verify.py::test_what_is_wrong_in_a_cuda_kernel_is_named_by_its_line": 2,
         "test_exchange_import.py::test_a_solution_that_does_not_do_it_gets_the_status_that_says_so": 3,
         "test_faults_named.py::test_numerics_that_give_no_pair_are_named": 1,
