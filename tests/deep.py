@@ -81,7 +81,6 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_damaged_runs.py::test_a_wrong_value_is_told_or_harmless": 1,
         "test_damaged_runs.py::test_what_this_user_may_not_read_stops_nothing_else": 2,
         "test_faults_stopped.py::test_a_disk_that_is_full_from_the_start_leaves_no_folder_that_no_verb_sees": 1,
-        "test_faults_input.py::test_a_damaged_run_is_told_from_a_whole_one": 6,
         "test_exchange_import.py::test_a_solution_is_imported_whatever_the_length_of_its_name": 2,
         "test_exchange_import.py::test_whatever_a_thing_is_called_it_stays_in_the_folder": 4,
         "test_ledger.py::test_a_damaged_line_is_told_with_its_number": 5,
