@@ -107,9 +107,8 @@ def test_an_op_without_macros_builds(root, command_line):
     (root / "twice" / "op.py").write_text(OP.replace(", compile_time=True", ""))
     source = root / "twice" / "good" / "kernel.cu"
     source.write_text(source.read_text().replace("AXIS_N", "N").replace("int M)", "int M, int N)"))
-    for words in (("inspect", "twice-good", "--arch", "sm_90"), ("verify", "twice-good", "--gpu", "cpu")):
-        code, out, err = command_line(*words)
-        assert (code, err.count("error")) == (0, 0), out + err
+    code, _, err = command_line("inspect", "twice-good", "--arch", "sm_90")
+    assert (code, err.count("error")) == (0, 0)
 
 
 @pytest.mark.parametrize(

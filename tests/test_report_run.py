@@ -48,7 +48,7 @@ def test_a_run_that_was_stopped_is_to_be_finished_where_that_can_be(stored, show
 def test_a_run_that_lacks_a_row_of_its_description_is_refused(stored, shown):
     path = stored / "measurements.csv"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
-    with pytest.raises(RunFormatError, match="measurements.csv"):
+    with pytest.raises(RunFormatError, match=r"measurements\.csv"):
         shown()
 
 
