@@ -184,3 +184,16 @@ def command_line(monkeypatch, capsys):
         return int(code), out, err
 
     return call
+
+
+@pytest.fixture(scope="module")
+def mine_root(tmp_path_factory):
+    return tmp_path_factory.mktemp("mine") / "kernels"
+
+
+@pytest.fixture
+def mine(tmp_path, mine_root, monkeypatch):
+    """`decode-mine`, a copy of decode-v4, with what `code_data` stores of it; compiled once a module."""
+    from code_data import make_mine
+
+    return make_mine(tmp_path, mine_root, monkeypatch)

@@ -178,7 +178,7 @@ def test_a_content_is_tried_once_wherever_it_lies(tmp_path, kind):
 
 def test_what_failed_is_tried_again_when_it_was_touched_or_mended(tmp_path):
     tried = tmp_path / "tried"
-    variant = add_kernel(tmp_path, variant=f"open({str(tried)!r}, 'a').write('x\\n')\nwhile True:\n    pass")
+    variant = add_kernel(tmp_path, variant=f"open({str(tried)!r}, 'a').write('x\\n')\n{HANGS['sleep'][0]}")
     reasons = {load_catalog([BUNDLED, tmp_path]).broken[0].reason for _ in range(3)}
     assert len(reasons) == 1
     assert "touch" in reasons.pop()

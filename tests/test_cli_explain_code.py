@@ -4,7 +4,7 @@ import json
 from functools import partial
 
 import pytest
-from code_data import OTHER, make_mine
+from code_data import OTHER
 
 from gdnbench.errors import ExitCode
 
@@ -12,16 +12,6 @@ pytestmark = pytest.mark.slow
 
 CHANGED = "        of other code: decode-mine's sources have changed since\n"
 PROFILE = "next: gdnbench ncu decode-mine --shape B=1"
-
-
-@pytest.fixture(scope="module")
-def kernels(tmp_path_factory):
-    return tmp_path_factory.mktemp("mine") / "kernels"
-
-
-@pytest.fixture
-def mine(tmp_path, kernels, monkeypatch):
-    return make_mine(tmp_path, kernels, monkeypatch)
 
 
 @pytest.fixture

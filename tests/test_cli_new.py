@@ -159,7 +159,7 @@ def installed(tmp_path_factory):
 
     run_python("hatchling", "build", "-t", "wheel", "-d", folder)
     run_python("venv", "--without-pip", folder / "venv")
-    run_python("pip", "--python", python, "install", "--no-deps", "--no-index", *folder.glob("*.whl"))
+    run_python("pip", "--python", python, "install", "--no-deps", "--no-compile", "--no-index", *folder.glob("*.whl"))
     [site] = folder.glob("venv/lib/*/site-packages")
     (site / "libraries.pth").write_text("\n".join(path for path in sys.path if path != str(REPOSITORY)))
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -171,7 +171,7 @@ def installed(tmp_path_factory):
     return invoke
 
 
-def test_from_a_wheel_it_makes_an_empty_folder_a_project_that_lists_verifies_and_runs(installed, tmp_path):
+def test_from_a_wheel_it_makes_an_empty_folder_a_project_that_lists_and_runs(installed, tmp_path):
     def gdnbench(*words, project=tmp_path):
         done = installed(*words, project=project)
         assert done.returncode == 0, done.stderr
@@ -184,6 +184,5 @@ def test_from_a_wheel_it_makes_an_empty_folder_a_project_that_lists_verifies_and
     assert listed["kernel"] == "decode-mine"
     library = {each["kernel"]: each["folder"] for each in json.loads(gdnbench("list", "--library", "--json"))}
     assert library["decode-v4"].endswith("/site-packages/gdnbench/_kernels/decode/v4")
-    assert {gate["label"] for gate in json.loads(gdnbench("verify", *QUICK))["gates"]} == {"decode-mine"}
     measured = json.loads(gdnbench("run", *QUICK, "--rounds", "3", "--samples", "2"))["measurements"]
     assert {"decode-mine", "decode-reference"} <= {row["label"] for row in measured if row["time_us"]}

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from code_data import make_mine
 from decode_workloads import decode_at
 from dispatch_data import write_dispatcher
 from ncu_data import fake_ncu, unpack_report
@@ -27,16 +26,6 @@ from gdnbench.profile.recording import read_recording
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0), 132, 60 << 20, 140 << 30)
 CHANGED = "of other code: decode-mine's sources have changed since"
-
-
-@pytest.fixture(scope="module")
-def kernels(tmp_path_factory):
-    return tmp_path_factory.mktemp("mine") / "kernels"
-
-
-@pytest.fixture
-def mine(tmp_path, kernels, monkeypatch):
-    return make_mine(tmp_path, kernels, monkeypatch)
 
 
 @pytest.fixture

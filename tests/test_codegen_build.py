@@ -114,14 +114,6 @@ def test_spills_are_told():
     assert _build("test-spills").spill_bytes >= 4 * (200 - 32)
 
 
-SERIALIZED = {
-    "test-warpgroup:TOUCHED=1": "insufficient register resources for the wgmma pipeline",
-    "test-triton-sums": "insufficient register resources for the wgmma pipeline",
-}
-IN_FLIGHT = ("test-warpgroup", "test-triton-sums:COLUMNS=64")
-ALONE = "test-warpgroup:PRODUCTS=1"
-
-
 def _products(built):
     """Of each warpgroup product whether it ends its group, and how often the code waits for groups."""
     sass = disassemble(Path(built.cubin), built.symbol)
@@ -129,31 +121,25 @@ def _products(built):
     return ["gsb0" in product for product in products], sass.count("WARPGROUP.DEPBAR.LE gsb0, 0x0")
 
 
-@pytest.mark.parametrize(("label", "why"), SERIALIZED.items())
-def test_products_that_ptxas_serializes_are_told_with_its_reason(label, why):
+@pytest.mark.parametrize(
+    ("label", "is_serialized", "each_is_waited_for"),
+    [
+        ("test-warpgroup:TOUCHED=1", True, True),
+        ("test-triton-sums", True, True),
+        ("test-warpgroup", False, False),
+        ("test-triton-sums:COLUMNS=64", False, False),
+        ("test-warpgroup:PRODUCTS=1", False, True),  # by its source, so that the code is alike
+    ],
+)
+def test_products_that_ptxas_serializes_are_told_with_its_reason(label, is_serialized, each_is_waited_for):
     built = _variant(label, "sm_90")
-    assert built.serialized_because == why
+    why = "insufficient register resources for the wgmma pipeline"
+    assert built.serialized_because == (why if is_serialized else "")
     ends, waits = _products(built)
     assert ends
-    assert all(ends)
-    assert waits == len(ends)
+    assert waits == sum(ends)
+    assert all(ends) is each_is_waited_for
     assert _variant(label, "sm_90") == built, "the cache keeps it"
-
-
-@pytest.mark.parametrize("label", IN_FLIGHT)
-def test_products_that_stay_in_flight_are_not(label):
-    built = _variant(label, "sm_90")
-    assert built.serialized_because == ""
-    ends, waits = _products(built)
-    assert waits == sum(ends) < len(ends)
-
-
-def test_products_that_the_source_waits_for_each_by_itself_are_not_though_their_code_is_alike():
-    built = _variant(ALONE, "sm_90")
-    ends, waits = _products(built)
-    assert all(ends)
-    assert waits == len(ends)
-    assert built.serialized_because == ""
 
 
 def test_what_ptxas_says_of_a_triton_kernel_is_there_also_where_tritons_cache_has_the_kernel():

@@ -33,70 +33,62 @@ def _waits(*lines):
     return awaited_along(code, read_blocks([one.instruction for one in code]))
 
 
-def test_straight_code_is_one_block_without_its_padding():
-    assert _shape(ADD, EXIT, "BRA 0x20", "NOP", "NOP") == [(0, 2, ())]
-    assert _loops(ADD, EXIT, "BRA 0x20", "NOP", "NOP") == []
+CODE = {
+    # of each listing its blocks: where each begins, how many instructions it has, and what may follow
+    "straight code is one block without its padding": ((ADD, EXIT, "BRA 0x20", "NOP", "NOP"), [(0, 2, ())]),
+    "a predicated branch goes on and an unconditional one does not": (
+        ("@P0 BRA 0x30", ADD, "BRA 0x40", ADD, EXIT), [(0, 1, (2, 1)), (1, 2, (3,)), (3, 1, (3,)), (4, 1, ())],
+    ),
+    **{
+        f"a condition before or behind the opcode: {branch}": (
+            (branch, EXIT, EXIT), [(0, 1, (2, 1)), (1, 1, ()), (2, 1, ())],
+        )
+        for branch in ("BRA.U UP0, 0x20", "BRA.DIV UR4, 0x20", "@!P3 BRA 0x20")
+    },
+    "a predicated exit goes on": (("@P0 EXIT", ADD, EXIT), [(0, 1, (1,)), (1, 2, ())]),
+    "a return is followed nowhere and a call to both": (
+        (ADD, "CALL.REL.NOINC 0x30", EXIT, ADD, "RET.REL.NODEC R2 0x0"), [(0, 2, (2, 1)), (2, 1, ()), (3, 2, ())],
+    ),
+    "threads that part meet where BSSY says": (
+        ("BSSY B0, 0x50", "@P0 BRA 0x40", ADD, "BSYNC B0", "BSYNC B0", ADD, EXIT),
+        [(0, 2, (2, 1)), (2, 2, (3,)), (4, 1, (3,)), (5, 2, ())],
+    ),
+    "a computed branch goes nowhere known": (("BRX R4 -0x10", EXIT), [(0, 1, ()), (1, 1, ())]),
+    "a loop without a way out": ((ADD, ADD, ADD, "BRA 0x10"), [(0, 1, (1,)), (1, 3, (1,))]),
+}  # fmt: skip
+LOOPS = {
+    # header, blocks, blocks that go back, and the shortest and longest trip in instructions
+    "a loop without a way out": (CODE["a loop without a way out"][0], [(1, [1], (1,), 3, 3)]),
+    "a trip is as long as the way through the loop": (
+        (ADD, "@P0 BRA 0x40", ADD, ADD, ADD, "@P1 BRA 0x0", EXIT), [(0, [0, 1, 2], (2,), 4, 6)],
+    ),
+    "a loop in a loop counts once in a trip of the outer": (
+        (ADD, ADD, "@P0 BRA 0x10", ADD, "@P1 BRA 0x0", EXIT), [(0, [0, 1, 2], (2,), 5, 5), (1, [1], (1,), 2, 2)],
+    ),
+    "two branches back to one place are one loop": (
+        (ADD, "@P0 BRA 0x0", ADD, "@P1 BRA 0x0", EXIT), [(0, [0, 1], (0, 1), 2, 4)],
+    ),
+    "a retry out of line that goes back into the way is no loop of it": (
+        ("@!P0 BRA 0x30", ADD, EXIT, ADD, "@!P0 BRA 0x30", "BRA 0x10"), [(2, [2], (2,), 2, 2)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_code_has_these_blocks(name):
+    lines, blocks = CODE[name]
+    assert _shape(*lines) == blocks
+
+
+@pytest.mark.parametrize("name", CODE | LOOPS)
+def test_code_has_these_loops(name):
+    lines, loops = LOOPS.get(name) or (CODE[name][0], [])
+    assert _loops(*lines) == loops
 
 
 def test_no_code_has_no_blocks():
     assert read_blocks([]) == ()
     assert find_loops([]) == ()
-
-
-def test_a_predicated_branch_goes_on_and_an_unconditional_one_does_not():
-    assert _shape("@P0 BRA 0x30", ADD, "BRA 0x40", ADD, EXIT) == [
-        (0, 1, (2, 1)), (1, 2, (3,)), (3, 1, (3,)), (4, 1, ()),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("branch", ["BRA.U UP0, 0x20", "BRA.DIV UR4, 0x20", "@!P3 BRA 0x20"])
-def test_a_condition_may_stand_before_or_behind_the_opcode(branch):
-    assert _shape(branch, EXIT, EXIT)[0] == (0, 1, (2, 1))
-
-
-def test_a_predicated_exit_goes_on():
-    assert _shape("@P0 EXIT", ADD, EXIT) == [(0, 1, (1,)), (1, 2, ())]
-
-
-def test_an_unconditional_loop_has_no_way_out():
-    lines = (ADD, ADD, ADD, "BRA 0x10")
-    assert _shape(*lines) == [(0, 1, (1,)), (1, 3, (1,))]
-    assert _loops(*lines) == [(1, [1], (1,), 3, 3)]
-
-
-def test_a_trip_is_as_long_as_the_way_through_the_loop():
-    lines = (ADD, "@P0 BRA 0x40", ADD, ADD, ADD, "@P1 BRA 0x0", EXIT)
-    assert _loops(*lines) == [(0, [0, 1, 2], (2,), 4, 6)]
-
-
-def test_a_loop_in_a_loop_counts_once_in_a_trip_of_the_outer():
-    lines = (ADD, ADD, "@P0 BRA 0x10", ADD, "@P1 BRA 0x0", EXIT)
-    assert _loops(*lines) == [(0, [0, 1, 2], (2,), 5, 5), (1, [1], (1,), 2, 2)]
-
-
-def test_two_branches_back_to_one_place_are_one_loop():
-    lines = (ADD, "@P0 BRA 0x0", ADD, "@P1 BRA 0x0", EXIT)
-    assert _loops(*lines) == [(0, [0, 1], (0, 1), 2, 4)]
-
-
-def test_a_retry_out_of_line_that_goes_back_into_the_way_is_no_loop_of_it():
-    lines = ("@!P0 BRA 0x30", ADD, EXIT, ADD, "@!P0 BRA 0x30", "BRA 0x10")
-    assert _loops(*lines) == [(2, [2], (2,), 2, 2)]
-
-
-def test_a_return_is_followed_nowhere_and_a_call_to_both():
-    lines = (ADD, "CALL.REL.NOINC 0x30", EXIT, ADD, "RET.REL.NODEC R2 0x0")
-    assert _shape(*lines) == [(0, 2, (2, 1)), (2, 1, ()), (3, 2, ())]
-    assert _loops(*lines) == []
-
-
-def test_threads_that_part_meet_where_bssy_says():
-    lines = ("BSSY B0, 0x50", "@P0 BRA 0x40", ADD, "BSYNC B0", "BSYNC B0", ADD, EXIT)
-    assert _shape(*lines) == [(0, 2, (2, 1)), (2, 2, (3,)), (4, 1, (3,)), (5, 2, ())]
-
-
-def test_a_computed_branch_goes_nowhere_known():
-    assert _shape("BRX R4 -0x10", EXIT) == [(0, 1, ()), (1, 1, ())]
 
 
 def test_a_wait_at_the_top_of_a_loop_names_the_load_of_the_trip_before():

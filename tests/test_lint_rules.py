@@ -55,154 +55,92 @@ def test_the_page_shows_the_example_that_is_tested(rule):
     assert re.search(r"False\s+alarm:", section[1])
 
 
-def test_a_block_that_divides_every_workload_needs_no_mask(bench):
-    source = """
-@triton.jit
-def rows(x, y, N: tl.constexpr, BN: tl.constexpr):
-    row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    at = row * N + part * BN + tl.arange(0, BN)
-    tl.store(y + at, tl.load(x + at).to(tl.float32))
-"""
-    params = 'params={"BN": Param(default=32, choices=(16, 32, 128))},'
-    assert codes(bench.triton(source, params + "grid=lambda workload, p: (workload.M, workload.N // p.BN)")) == []
+def rows(*body, more="", name="rows"):
+    """A kernel's source."""
+    return f"\n@triton.jit\ndef {name}(x, y, {more}N: tl.constexpr):\n" + "".join(f"    {line}\n" for line in body)
+
+
+BN = "BN: tl.constexpr, "
+ROW = "row = tl.program_id(0).to(tl.int64)"
+COPY = "tl.store(y + at, tl.load(x + at).to(tl.float32))"
+FILL = "tl.store(y + row * N + tl.arange(0, N), 1.0)"
+GRID = "grid=lambda workload, p: (workload.{},)"
+PLACES = {
+    "a block that divides every workload needs no mask": (
+        rows(ROW, "at = row * N + tl.program_id(1) * BN + tl.arange(0, BN)", COPY, more=BN),
+        'params={"BN": Param(default=32, choices=(16, 32, 128))},' + GRID.format("M, workload.N // p.BN"), [],
+    ),
+    "a choice that a static assert refuses": (
+        rows('tl.static_assert(N % BN == 0, "BN divides N")', ROW, "at = row * N + tl.arange(0, BN)", COPY, more=BN),
+        'params={"BN": Param(default=128, choices=(128, 256))},' + GRID.format("M"), [],
+    ),
+    "the number of a program taken apart stays exact": (
+        rows(
+            "program = tl.program_id(0).to(tl.int64)", "row = program // 4", "part = program - row * 4",
+            "at = row * N + part * (N // 4) + tl.arange(0, N // 4)", COPY,
+        ),
+        GRID.format("M * 4"), [],
+    ),
+    "a loop counts to its last step": (
+        rows(ROW, "for at in range(0, N, 64):", "    tl.store(y + row * N + at + tl.arange(0, 64), 1.0)"), "", [],
+    ),
+    "a loop that goes on": (
+        rows(ROW, "for at in range(0, N + 64, 64):", "    tl.store(y + row * N + at + tl.arange(0, 64), 1.0)"), "",
+        [("T1", 8)],
+    ),
+    "behind an early return or a branch": (
+        rows(ROW, "if row >= M:", "    return", FILL, more="M, ")
+        + rows(ROW, "if row < M:", f"    {FILL}", more="M, ", name="other"),
+        GRID.format("M + 1"), [],
+    ),
+    "a function of the same file is followed": (
+        "\n@triton.jit\ndef place(row, N: tl.constexpr, more=0):\n    return row * N + tl.arange(0, N) + more\n"
+        + rows(ROW, "tl.store(y + place(row, N), 1.0)", "tl.store(y + place(row, N, more=1), 1.0)"),
+        "", [("T1", 12)],
+    ),
+    "an offset that is loaded is not guessed": (
+        rows("start = tl.load(total).to(tl.int64)", "tl.store(y + start + tl.arange(0, N), 1.0)", more="total, "), "",
+        [],
+    ),
+    "a number that overflows and is no offset": (
+        rows("noise = tl.program_id(0) * 1664525", "tl.store(y + tl.program_id(0), (noise % 7).to(tl.float32))"), "",
+        [],
+    ),
+    **{
+        f"an offset that overflows as its type does: {offset}": (
+            rows(f"at = {offset}", COPY), "", [("T4", 6)] if overflows else [],
+        )
+        for offset, overflows in {
+            "tl.program_id(0) * N": True,
+            "tl.program_id(0).to(tl.int64) * N": False,
+            "(tl.program_id(0) * N).to(tl.int64)": True,
+            "tl.cast(tl.program_id(0), tl.int64) * N": False,
+            "tl.program_id(0) * (N * 5000000000)": False,  # the constant has 64 bits itself
+        }.items()
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_places_are_followed_as_far_as_they_are_known(bench, name):
+    source, declared, found = PLACES[name]
+    assert codes(bench.triton(source, *([declared] if declared else []))) == found
 
 
 def test_one_choice_of_a_param_that_does_not_divide_is_found(bench):
-    source = """
-@triton.jit
-def rows(x, y, N: tl.constexpr, BN: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * BN + tl.arange(0, BN)
-    tl.store(y + at, tl.load(x + at, mask=at < 10).to(tl.float32))
-"""
+    source = rows("at = tl.program_id(0).to(tl.int64) * BN + tl.arange(0, BN)", COPY, more=BN)
+    source = source.replace("tl.load(x + at)", "tl.load(x + at, mask=at < 10)")
     params = 'params={"BN": Param(default=128, choices=(128, 4096))},'
     result = bench.triton(source, params + "grid=lambda workload, p: (-(-workload.M * workload.N // p.BN),)")
     assert codes(result) == [("T1", 7)]
     assert "BN=4096" in result.findings[0].message or "M=7" in result.findings[0].message
 
 
-def test_a_choice_that_a_static_assert_refuses_is_no_finding(bench):
-    source = """
-@triton.jit
-def rows(x, y, N: tl.constexpr, BN: tl.constexpr):
-    tl.static_assert(N % BN == 0, "BN divides N")
-    at = tl.program_id(0).to(tl.int64) * N + tl.arange(0, BN)
-    tl.store(y + at, tl.load(x + at).to(tl.float32))
-"""
-    params = 'params={"BN": Param(default=128, choices=(128, 256))},'
-    assert codes(bench.triton(source, params + "grid=lambda workload, p: (workload.M,)")) == []
-
-
 @pytest.mark.parametrize("step", ["4", "-4"])
 def test_an_access_that_starts_before_the_tensor_is_found(bench, step):
-    source = f"""
-@triton.jit
-def rows(x, y, N: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * N + tl.arange(0, N) + {step}
-    tl.store(y + at, 1.0)
-"""
-    result = bench.triton(source)
+    result = bench.triton(rows(ROW, f"tl.store(y + row * N + tl.arange(0, N) + {step}, 1.0)"))
     assert codes(result) == [("T1", 7)]
     assert ("element -4" in result.findings[0].message) == (step == "-4")
-
-
-def test_the_number_of_a_program_taken_apart_stays_exact(bench):
-    source = """
-@triton.jit
-def rows(x, y, N: tl.constexpr):
-    program = tl.program_id(0).to(tl.int64)
-    row = program // 4
-    part = program - row * 4
-    at = row * N + part * (N // 4) + tl.arange(0, N // 4)
-    tl.store(y + at, tl.load(x + at).to(tl.float32))
-"""
-    assert codes(bench.triton(source, "grid=lambda workload, p: (workload.M * 4,)")) == []
-
-
-@pytest.mark.parametrize(("end", "found"), [("N", []), ("N + 64", [("T1", 8)])])
-def test_a_loop_counts_to_its_last_step(bench, end, found):
-    source = f"""
-@triton.jit
-def rows(x, y, N: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    for first in range(0, {end}, 64):
-        tl.store(y + row * N + first + tl.arange(0, 64), 1.0)
-"""
-    assert codes(bench.triton(source)) == found
-
-
-def test_what_stands_behind_a_branch_or_an_early_return_may_be_guarded(bench):
-    source = """
-@triton.jit
-def rows(x, y, M, N: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    if row >= M:
-        return
-    tl.store(y + row * N + tl.arange(0, N), 1.0)
-
-
-@triton.jit
-def other(y, M, N: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    if row < M:
-        tl.store(y + row * N + tl.arange(0, N), 1.0)
-"""
-    assert codes(bench.triton(source, "grid=lambda workload, p: (workload.M + 1,)")) == []
-
-
-def test_a_function_of_the_same_file_is_followed(bench):
-    source = """
-@triton.jit
-def place(row, N: tl.constexpr, more=0):
-    return row * N + tl.arange(0, N) + more
-
-
-@triton.jit
-def rows(x, y, N: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    tl.store(y + place(row, N), 1.0)
-    tl.store(y + place(row, N, more=1), 1.0)
-"""
-    assert codes(bench.triton(source)) == [("T1", 13)]
-
-
-def test_offsets_that_are_loaded_are_not_guessed(bench):
-    source = """
-@triton.jit
-def rows(x, y, total, N: tl.constexpr):
-    start = tl.load(total).to(tl.int64)
-    tl.store(y + start + tl.arange(0, N), 1.0)
-"""
-    assert codes(bench.triton(source)) == []
-
-
-@pytest.mark.parametrize(
-    ("offset", "found"),
-    [
-        ("tl.program_id(0) * N", True),
-        ("tl.program_id(0).to(tl.int64) * N", False),
-        ("(tl.program_id(0) * N).to(tl.int64)", True),
-        ("tl.cast(tl.program_id(0), tl.int64) * N", False),
-        ("tl.program_id(0) * (N * 5000000000)", False),  # the constant has 64 bits itself
-    ],
-)
-def test_an_offset_overflows_where_its_type_ends(bench, offset, found):
-    source = f"""
-@triton.jit
-def rows(x, y, N: tl.constexpr):
-    at = {offset}
-    tl.store(y + at, tl.load(x + at).to(tl.float32))
-"""
-    assert codes(bench.triton(source)) == ([("T4", 6)] if found else [])
-
-
-def test_a_number_that_overflows_and_is_no_offset_is_no_finding(bench):
-    source = """
-@triton.jit
-def rows(x, y, N: tl.constexpr):
-    noise = tl.program_id(0) * 1664525
-    tl.store(y + tl.program_id(0), (noise % 7).to(tl.float32))
-"""
-    assert codes(bench.triton(source)) == []
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,12 @@ def lint(tmp_path):
         ("  const int row = blockIdx.x;\n  y[row * AXIS_N] = 1.f;", [5]),
         ("  const int row = blockIdx.x;\n  const int at = row * AXIS_N;\n  y[at] = 1.f;", [5]),
         ("  const int row = blockIdx.x;\n  *(y + row * AXIS_N) = 1.f;", [5]),
+        ("  const int row = blockIdx.x;\n  y += row * AXIS_N;\n  y[0] = 1.f;", [5]),
+        (
+            "  struct Where { __device__ int of(int row) const { return row * AXIS_N; } };\n"
+            "  const Where where{};\n  y[where.of(blockIdx.x)] = 1.f;",
+            [4],
+        ),
         ("  const long long row = blockIdx.x;\n  y[row * AXIS_N] = 1.f;", []),
         ("  const size_t row = blockIdx.x;\n  y[row * AXIS_N] = 1.f;", []),
         ("  const int row = blockIdx.x;\n  y[static_cast<size_t>(row) * AXIS_N] = 1.f;", []),

@@ -267,14 +267,6 @@ def test_an_empty_floor_that_is_faster_than_every_copy_is_no_speed_of_light():
 CHEAT = case("decode-cheat")
 
 
-def judged(cheat_us, others=(), **more_us):
-    """The row of a kernel of so many microseconds beside a copy of 4."""
-    rows, found = rows_of(
-        cases=(*CASES, CHEAT, *others), collected=collect(MEDIANS_US | {CHEAT.id: cheat_us} | more_us)
-    )
-    return rows[CHEAT.id], rows, found
-
-
 def test_a_kernel_that_is_faster_than_a_copy_of_its_bytes_has_no_time_and_no_verdict():
     collected = collect(MEDIANS_US | {CHEAT.id: 3.1})
     rows, _ = rows_of(cases=(*CASES, CHEAT), collected=collected)
@@ -289,17 +281,17 @@ def test_a_kernel_that_is_faster_than_a_copy_of_its_bytes_has_no_time_and_no_ver
     assert rows[FAST.id].versus.verdict == "faster"
 
 
-def test_a_kernel_may_beat_a_floor_by_a_little():
-    row, _, _ = judged(3.85)
-    assert row.status is Status.OK
-    assert row.timing.sol > 1.03
-    assert judged(3.75)[0].status is Status.IMPLAUSIBLE
-
-
-def test_the_fastest_of_several_floors_is_the_limit():
+@pytest.mark.parametrize(
+    ("floor_us", "cheat_us", "is_plausible"),
+    [(None, 3.85, True), (None, 3.75, False), (3.0, 3.1, True), (3.0, 2.7, False)],
+)
+def test_a_kernel_may_beat_the_fastest_floor_by_a_little(floor_us, cheat_us, is_plausible):
     other = case("decode-floor-other", Role.FLOOR)
-    assert judged(3.1, (other,), **{other.id: 3.0})[0].status is Status.OK
-    assert judged(2.7, (other,), **{other.id: 3.0})[0].status is Status.IMPLAUSIBLE
+    of_other = {other.id: floor_us} if floor_us else {}
+    cases = (*CASES, CHEAT, other) if floor_us else (*CASES, CHEAT)
+    row = rows_of(cases, collect(MEDIANS_US | {CHEAT.id: cheat_us} | of_other))[0][CHEAT.id]
+    assert row.status is (Status.OK if is_plausible else Status.IMPLAUSIBLE)
+    assert floor_us or not is_plausible or row.timing.sol > 1.03
 
 
 def test_noise_alone_makes_no_time_implausible():

@@ -167,7 +167,10 @@ def test_of_profiles_at_the_same_sizes_each_is_verified_and_one_meets_the_scenar
 @pytest.mark.parametrize("verb", ["run", "score", "verify", "sweep", "history"])
 def test_a_profile_that_does_not_exist_is_refused_with_those_that_do(verb, tmp_path):
     name = "decode-triton" if verb == "sweep" else "decode-reference" if verb != "history" else "decode-v9"
-    options = ("--out", EVIDENCE) if verb == "history" else ("--gpu", "cpu")
+    options = ("--out", tmp_path) if verb == "history" else ("--gpu", "cpu")
+    if verb == "history":
+        run = "20261124-041446-h200-decode-v10"
+        (tmp_path / run).symlink_to(EVIDENCE / run)
     done = answer(verb, name, *options, "--profile", "sometimes")
     assert done.code == 2
     assert "decode has no profile sometimes" in done.err

@@ -12,7 +12,7 @@ from gdnbench.model.workload import Shape
 
 PARAMS = {"BV": Param(default=8, choices=(8, 16)), "MODE": Param(default="fast", choices=("fast", "exact"))}
 
-
+B8 = Shape(B=8)
 DECODE = load_catalog(default_roots()[:1]).ops["decode"]
 
 
@@ -23,13 +23,6 @@ def _kernel(**more):
 def test_unnamed_params_take_their_defaults():
     assert _kernel().resolve({}) == Params({"BV": 8, "MODE": "fast"})
     assert _kernel().resolve({"BV": "16"}) == Params({"BV": 16, "MODE": "fast"})
-
-
-@pytest.mark.parametrize(("values", "why"), [({"BV": 32}, "BV=32"), ({"WARPS": 4}, "no param WARPS")])
-def test_a_preset_that_cannot_be_resolved_is_refused_when_declared(values, why):
-    with pytest.raises(DeclarationError, match=f"preset decode-xb: .*{why}") as caught:
-        _kernel(presets={"decode-xb": values})
-    assert caught.value.hint
 
 
 @pytest.mark.parametrize("arch", ["sm_100", "sm_100a", "sm_120"])
@@ -70,15 +63,18 @@ def test_halfway_between_two_workloads_the_smaller_ones_defaults_hold(one, middl
 
 
 @pytest.mark.parametrize(
-    ("by_shape", "why"),
+    ("declared", "why"),
     [
-        ({Shape(B=8): {"BV": 32}}, "by_shape Shape\\(B=8\\): .*BV=32"),
-        ({Shape(B=8): {"WARPS": 4}}, "by_shape Shape\\(B=8\\): .*no param WARPS"),
-        ({8: {"BV": 16}}, "by_shape 8: not a Shape"),
-        ({"B=8": {"BV": 16}}, "by_shape 'B=8': not a Shape"),
+        *(
+            ({field: {key: values}}, f"{told}: .*{why}")
+            for field, key, told in (("presets", "decode-xb", "preset decode-xb"), ("by_shape", B8, "by_shape .*B=8.*"))
+            for values, why in (({"BV": 32}, "BV=32"), ({"WARPS": 4}, "no param WARPS"))
+        ),
+        ({"by_shape": {8: {"BV": 16}}}, "by_shape 8: not a Shape"),
+        ({"by_shape": {"B=8": {"BV": 16}}}, "by_shape 'B=8': not a Shape"),
     ],
 )
-def test_defaults_by_shape_that_cannot_hold_are_refused_when_declared(by_shape, why):
+def test_settings_that_cannot_hold_are_refused_when_declared(declared, why):
     with pytest.raises(DeclarationError, match=why) as caught:
-        _kernel(by_shape=by_shape)
+        _kernel(**declared)
     assert caught.value.hint

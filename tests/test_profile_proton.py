@@ -48,15 +48,16 @@ def test_a_kernel_without_scopes_has_no_breakdown(tmp_path):
     assert opened.trace is None
 
 
-def test_a_recording_whose_trace_has_gone_says_which(tmp_path):
-    path = store(tmp_path, trace="gone.chrome_trace.gz")
-    with pytest.raises(ProfilerError, match=r"gone\.chrome_trace\.gz"):
-        load_profile(path)
-
-
-def test_a_trace_of_other_launches_than_were_made_is_refused(tmp_path):
-    with pytest.raises(ProfilerError, match=r"3 launches besides .* and 7 were made"):
-        load_profile(store(tmp_path, launches=7))
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"trace": "gone.chrome_trace.gz"}, r"gone\.chrome_trace\.gz"),
+        ({"launches": 7}, r"3 launches besides .* and 7 were made"),
+    ],
+)
+def test_a_recording_that_is_not_that_of_its_trace_is_refused(tmp_path, changed, told):
+    with pytest.raises(ProfilerError, match=told):
+        load_profile(store(tmp_path, **changed))
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"schema": 1}', '{"schema": 99}', "\x00"])
@@ -170,17 +171,18 @@ def test_a_large_grid_is_traced_in_fewer_launches_and_says_so(collect, label, ax
     assert [note.startswith("tracing 1 of 8 launches") for note in notes] == [True] * (launches < 8)
 
 
-def test_a_grid_too_large_for_one_launch_is_refused(collect):
-    with pytest.raises(UsageError, match="too many") as raised:
-        collect("decode-triton:BV=8:WARPS=8", "B=64")
-    assert "a smaller B than 64" in raised.value.hint
-
-
-@pytest.mark.parametrize(("label", "why"), [("prefill-triton", "several launches"), ("decode-fla", "through Python")])
-def test_what_is_no_single_launch_of_tritons_is_refused_with_what_times_it(collect, label, why):
+@pytest.mark.parametrize(
+    ("label", "axes", "why", "hint"),
+    [
+        ("decode-triton:BV=8:WARPS=8", "B=64", "too many", "a smaller B than 64"),  # a grid too large for one launch
+        ("prefill-triton", "", "several launches", "gdnbench run --kernel prefill-triton"),
+        ("decode-fla", "", "through Python", "gdnbench run --kernel decode-fla"),
+    ],
+)
+def test_what_cannot_be_traced_is_refused_with_what_can_be_done(collect, label, axes, why, hint):
     with pytest.raises(UsageError, match=why) as raised:
-        collect(label, "")
-    assert f"gdnbench run --kernel {label}" in raised.value.hint
+        collect(label, axes)
+    assert hint in raised.value.hint
 
 
 def test_what_the_worker_leaves_lies_under_the_kernel(collect, tmp_path):
@@ -297,15 +299,16 @@ def test_the_order_of_scopes_is_that_of_the_clock_and_not_that_of_the_file(tmp_p
     assert list(make(tmp_path / "t", [event("b", 0.5, 10), event("a", 0.1, 10)]).phases) == ["a", "b"]
 
 
-def test_one_block_on_the_same_sm_again_is_another_launch(tmp_path):
-    breakdown = make(tmp_path / "t", [event("a", 0.0, 1000), event("a", 5000.0, 3000), event("a", 9000.0, 2000)])
-    np.testing.assert_allclose(breakdown.totals, [[1000], [3000], [2000]])
-
-
-def test_blocks_that_run_after_others_are_the_same_launch(tmp_path):
-    waves = [event("a", wave * 50.0, 49_900, block=wave) for wave in range(10)]
-    breakdown = make(tmp_path / "t", waves)
-    assert (breakdown.launches, breakdown.warps) == (1, 10)
+@pytest.mark.parametrize(
+    ("events", "totals"),
+    [
+        # One block on the same SM again is another launch; blocks that run after others are the same one.
+        ([event("a", 0.0, 1000), event("a", 5000.0, 3000), event("a", 9000.0, 2000)], [[1000], [3000], [2000]]),
+        ([event("a", wave * 50.0, 49_900, block=wave) for wave in range(10)], [[49_900] * 10]),
+    ],
+)
+def test_launches_are_told_apart(tmp_path, events, totals):
+    np.testing.assert_allclose(make(tmp_path / "t", events).totals, totals)
 
 
 @pytest.mark.parametrize(

@@ -169,11 +169,6 @@ def test_a_tool_without_an_answer_is_never_a_pass(sanitize, v4, options, status,
     assert found.exit_code is ExitCode.PARTIAL
 
 
-def test_a_kernel_that_was_wrong_stays_so_where_a_tool_has_no_answer(sanitize, v4):
-    found, _ = sanitize(v4, before=Status.WRONG_NUMBERS, memcheck="")
-    assert (found.checked[v4.id].status, found.checked[v4.id].reason) == (Status.WRONG_NUMBERS, "before")
-
-
 def test_only_the_smallest_workload_of_each_kernel_runs(sanitize, catalog, tmp_path):
     cases = [case_of(catalog, label, batch) for batch in (64, 1) for label in ("decode-v4", "decode-triton")]
     found, _ = sanitize(*cases)
@@ -191,11 +186,11 @@ def test_a_kernel_behind_python_is_left_out_and_that_is_said(sanitize, catalog, 
     assert not (tmp_path / "arguments").exists()
 
 
-@pytest.mark.parametrize("status", [Status.BUILD_FAILED, Status.UNSUPPORTED])
-def test_what_cannot_be_launched_is_left_alone(sanitize, v4, tmp_path, status):
-    found, _ = sanitize(v4, before=status)
-    assert found.checked[v4.id].status is status
-    assert not (tmp_path / "arguments").exists()
+@pytest.mark.parametrize("status", [Status.BUILD_FAILED, Status.UNSUPPORTED, Status.WRONG_NUMBERS])
+def test_what_cannot_be_launched_and_what_was_wrong_before_stays_so(sanitize, v4, tmp_path, status):
+    found, _ = sanitize(v4, before=status, memcheck="")
+    assert (found.checked[v4.id].status, found.checked[v4.id].reason) == (status, "before")
+    assert (tmp_path / "arguments").exists() == (status is Status.WRONG_NUMBERS)
 
 
 def test_what_does_not_end_is_asked_for_its_barriers_alone(sanitize, v4, tmp_path):
@@ -237,19 +232,35 @@ def test_one_that_does_not_run_is_refused(tmp_path, monkeypatch):
         need_sanitizer()
 
 
-def told(name):
-    return [str(finding) for finding in read_report(said(name)).findings]
-
-
-def test_memcheck():
-    assert told("memcheck") == [
+TOLD = {
+    "memcheck": [
         "kernel.cu:25: planted: Invalid __global__ read of size 4 bytes, by thread (255,0,0) in block (15,7,0), "
         "Access to 0x7f2c1a080000 is out of bounds, and is 1 bytes after the nearest allocation at 0x7f2c1a000000 of "
         "size 524,288 bytes (and 1 more)",
         "gdn.cuh:70, called at kernel.cu:31: planted: Invalid __shared__ write of size 16 bytes, "
         "by thread (0,0,0) in block (0,0,0), Access to 0x1001 is misaligned",
-    ]
-    assert read_report(said("memcheck")).errors == read_report(said("memcheck")).named_errors == 3
+    ],
+    "racecheck-one-line": ["kernel.cu:9: planted: write races with read at kernel.cu:12, 508 hazards"],
+    "initcheck": [
+        "kernel.cu:37: planted: Uninitialized __global__ memory read of size 4 bytes, "
+        "by thread (0,0,0) in block (0,0,0) (and 1 more)",
+        "kernel.cu:34: planted: Uninitialized __shared__ memory read of size 4 bytes, "
+        "by thread (0,0,0) in block (0,0,0)",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_findings_are_told_with_their_place_and_kernel(name):
+    assert [str(finding) for finding in read_report(said(name)).findings] == TOLD[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "errors", "named"), [("memcheck", 3, 3), ("memcheck-old", 769, 2), ("racecheck", 1, 1)]
+)
+def test_errors_are_counted_once_whether_they_are_printed_or_not(name, errors, named):
+    report = read_report(said(name))
+    assert (report.errors, report.named_errors) == (errors, named)
 
 
 def test_versions_that_name_the_function_behind_the_line_or_no_line_at_all():
@@ -258,32 +269,12 @@ def test_versions_that_name_the_function_behind_the_line_or_no_line_at_all():
     assert (without.place, without.kernel) == ("planted", "planted")
 
 
-def test_errors_that_were_not_printed_are_counted_once():
-    report = read_report(said("memcheck-old"))
-    assert (report.errors, report.named_errors) == (769, 2)
-
-
 def test_racecheck_names_both_accesses_and_tells_warnings_from_errors():
-    report = read_report(said("racecheck"))
-    error, warning = report.findings
+    error, warning = read_report(said("racecheck")).findings
     assert str(error) == (
         "kernel.cu:28: planted: write races with read at kernel.cu:29 and write at kernel.cu:33, 4,194,336 hazards"
     )
     assert (error.is_warning, warning.is_warning) == (False, True)
-    assert (report.errors, report.named_errors) == (1, 1)
-
-
-def test_a_race_in_one_line():
-    assert told("racecheck-one-line") == ["kernel.cu:9: planted: write races with read at kernel.cu:12, 508 hazards"]
-
-
-def test_initcheck_tells_global_from_shared():
-    assert told("initcheck") == [
-        "kernel.cu:37: planted: Uninitialized __global__ memory read of size 4 bytes, "
-        "by thread (0,0,0) in block (0,0,0) (and 1 more)",
-        "kernel.cu:34: planted: Uninitialized __shared__ memory read of size 4 bytes, "
-        "by thread (0,0,0) in block (0,0,0)",
-    ]
 
 
 def test_synccheck_names_the_kernel_that_called_what_it_found():

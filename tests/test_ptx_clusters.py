@@ -89,13 +89,6 @@ def test_a_block_overwrites_what_others_have_read_only_after_the_wait(order, rac
     np.testing.assert_array_equal(a, [6, 8])
 
 
-def test_a_write_behind_the_arrival_races_with_what_follows_the_wait():
-    body = "arrive(); wait(); arrive(); if (threadIdx.x == 0) put(given, (rank + 1) % 4, 1.f); wait();"
-    body += "if (threadIdx.x == 0) a[blockIdx.x] = given[0]; arrive(); wait();"
-    found = findings(source(body), np.zeros(4, dtype=np.float32), 0, blocks=(4, 1, 1))
-    assert [kind for kind, _, _ in found] == ["RACE"]
-
-
 def test_threads_that_have_ended_count_as_arrived():
     body = "if (rank == 2) return; arrive(); wait(); if (threadIdx.x == 0) a[blockIdx.x] = 1.f;"
     a = np.zeros(4, dtype=np.float32)
@@ -103,28 +96,31 @@ def test_threads_that_have_ended_count_as_arrived():
     np.testing.assert_array_equal(a, [1, 1, 0, 1])
 
 
-def test_a_block_that_never_arrives_is_waited_for_in_vain():
-    body = 'if (rank == 2) { asm volatile("bar.sync 1, 64;"); } else { arrive(); wait(); }'
+FAULTS = {
+    "a write behind the arrival races with what follows the wait": (
+        "arrive(); wait(); arrive(); if (threadIdx.x == 0) put(given, (rank + 1) % 4, 1.f); wait();"
+        "if (threadIdx.x == 0) a[blockIdx.x] = given[0]; arrive(); wait();",
+        "RACE", "",
+    ),
+    "a block that never arrives is waited for in vain": (
+        'if (rank == 2) { asm volatile("bar.sync 1, 64;"); } else { arrive(); wait(); }', "BARRIER",
+        "its cluster's barrier",
+    ),
+    "an arrival without a wait between": (
+        "arrive(); arrive(); wait();", "BARRIER",
+        "arrives at the cluster's barrier again without having waited there",
+    ),
+    "a rank outside the cluster": ("put(given, 4, 1.f);", "OUT_OF_BOUNDS", "names block 4 of a cluster of 4"),
+    "an address beside a peer's shared memory": ("put(given + 4, 1, 1.f);", "OUT_OF_BOUNDS", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_misuse_is_a_fault(name):
+    body, fault, told = FAULTS[name]
     found = findings(source(body), np.zeros(4, dtype=np.float32), 0, blocks=(4, 1, 1))
-    assert {kind for kind, _, _ in found} == {"BARRIER"}
-    assert any("its cluster's barrier" in text for _, _, text in found)
-
-
-def test_an_arrival_without_a_wait_between_is_a_fault():
-    found = findings(source("arrive(); arrive(); wait();"), np.zeros(4, dtype=np.float32), 0, blocks=(4, 1, 1))
-    assert ("BARRIER", "arrives at the cluster's barrier again without having waited there") in {
-        (kind, text) for kind, _, text in found
-    }
-
-
-def test_a_rank_outside_the_cluster_is_a_fault():
-    found = findings(source("put(given, 4, 1.f);"), np.zeros(4, dtype=np.float32), 0, blocks=(4, 1, 1))
-    assert ("OUT_OF_BOUNDS", "names block 4 of a cluster of 4") in {(kind, text) for kind, _, text in found}
-
-
-def test_an_address_beside_a_peers_shared_memory_is_out_of_bounds():
-    found = findings(source("put(given + 4, 1, 1.f);"), np.zeros(4, dtype=np.float32), 0, blocks=(4, 1, 1))
-    assert "OUT_OF_BOUNDS" in {kind for kind, _, _ in found}
+    assert any(kind == fault and told in text for kind, _, text in found), found
+    assert fault == "OUT_OF_BOUNDS" or {kind for kind, _, _ in found} == {fault}
 
 
 def test_blocks_that_make_no_whole_clusters_are_refused():

@@ -238,22 +238,22 @@ def bulk(sync, wait):
     return findings(source, a, b, threads=64), b
 
 
-def test_a_bulk_copy_is_waited_for_at_its_mbarrier():
-    found, b = bulk("__syncthreads();", WAIT)
-    assert found == []
-    np.testing.assert_array_equal(b, 255 - np.arange(64))
-    found, _ = bulk("__syncthreads();", "")
-    assert [(kind, line) for kind, line, _ in found] == [("RACE", 15)]
-    assert "without waiting for the copy there of kernel.cu:11" in found[0][2]
-
-
-def test_a_lane_that_waits_at_an_mbarrier_waits_for_those_that_it_then_meets():
-    found, b = bulk("__syncthreads();", f"if (i % 32 == 0) {{ {WAIT} }} __syncwarp();")
-    assert found == []
-    np.testing.assert_array_equal(b, 255 - np.arange(64))
-    found, _ = bulk("__syncthreads();", f"if (i == 0) {{ {WAIT} }} __syncwarp();")
-    assert [(kind, line) for kind, line, _ in found] == [("RACE", 15)]
-    assert "thread 32 of block 0 reads shared memory without waiting for the copy there" in found[0][2]
+@pytest.mark.parametrize(
+    ("wait", "told"),
+    [
+        (WAIT, ""),
+        ("", "without waiting for the copy there of kernel.cu:11"),
+        (f"if (i % 32 == 0) {{ {WAIT} }} __syncwarp();", ""),  # a lane waits for those that it then meets
+        (f"if (i == 0) {{ {WAIT} }} __syncwarp();", "thread 32 of block 0 reads shared memory without waiting for"),
+    ],
+)
+def test_a_bulk_copy_is_waited_for_at_its_mbarrier(wait, told):
+    found, b = bulk("__syncthreads();", wait)
+    assert [(kind, line) for kind, line, _ in found] == ([("RACE", 15)] if told else [])
+    if told:
+        assert told in found[0][2]
+    else:
+        np.testing.assert_array_equal(b, 255 - np.arange(64))
 
 
 SHORT_COPIES = """
@@ -364,9 +364,7 @@ def test_bulk_copies_of_many_lanes_and_blocks(nbytes, place):
 
 def test_bulk_copies_of_one_block_that_overlap_are_a_race():
     found, _, _ = rows("64", "(i * 12)")
-    assert ("RACE", "copies over") in [
-        (kind, "copies over" if "copies over" in text else "") for kind, _, text in found
-    ]
+    assert any(kind == "RACE" and "copies over" in text for kind, _, text in found)
 
 
 def test_an_mbarrier_is_there_before_others_wait_at_it():
@@ -376,12 +374,9 @@ def test_an_mbarrier_is_there_before_others_wait_at_it():
 
 def test_an_mbarrier_that_never_completes_is_told():
     source = (
-        MBARRIER.replace("SYNC", "__syncthreads();")
-        .replace("WAIT", WAIT)
-        .replace('"r"(1024u) : "memory")', '"r"(2048u) : "memory")')
+        MBARRIER.replace("SYNC", "__syncthreads();").replace("WAIT", WAIT).replace('"r"(1024u) : "m', '"r"(2048u) : "m')
     )
-    a, b = np.arange(256, dtype=np.float32), np.zeros(64, dtype=np.float32)
-    found = findings(source, a, b, threads=64)
+    found = findings(source, np.arange(256, dtype=np.float32), np.zeros(64, dtype=np.float32), threads=64)
     assert [(kind, line) for kind, line, _ in found] == [("BARRIER", 14)]
     assert "an mbarrier whose phase never completes" in found[0][2]
 

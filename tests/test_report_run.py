@@ -5,6 +5,7 @@ from decode_workloads import decode_at
 from made import ROWS
 from run_data import case, failed, info, measured, store
 
+from gdnbench.errors import RunFormatError
 from gdnbench.model.measurement import InputsEffect
 from gdnbench.verbs.run_tables import print_run
 
@@ -42,6 +43,13 @@ def test_a_run_that_was_stopped_is_to_be_finished_where_that_can_be(stored, show
     assert shown(folder=folder).splitlines()[-1] == f"next: gdnbench show {info().run_id} --out {stored} --csv"
     monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda: ("a GPU",))
     assert shown(folder=folder).splitlines()[-1] == f"next: gdnbench run --resume {info().run_id} --out {stored}"
+
+
+def test_a_run_that_lacks_a_row_of_its_description_is_refused(stored, shown):
+    path = stored / "measurements.csv"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(RunFormatError, match=r"measurements\.csv"):
+        shown()
 
 
 def test_what_another_profile_lost_is_told_where_the_lines_differ(shown, tmp_path):

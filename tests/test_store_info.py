@@ -84,9 +84,14 @@ def test_a_field_that_is_missing_is_named(tmp_path, name):
     write_info(tmp_path, info())
     document = json.loads((tmp_path / "run.json").read_text())
     del document[name]
-    (tmp_path / "run.json").write_text(json.dumps(document))
-    with pytest.raises(RunFormatError, match=name):
-        read_info(tmp_path)
+    for text, told in (
+        (json.dumps(document), name),
+        ("[]", "Expected `object`, got `array`"),
+        ('{"schema', "truncated"),
+    ):
+        (tmp_path / "run.json").write_text(text)
+        with pytest.raises(RunFormatError, match=told):
+            read_info(tmp_path)
 
 
 def test_a_field_that_is_not_known_is_passed_over(tmp_path):

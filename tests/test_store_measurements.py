@@ -109,31 +109,38 @@ def test_a_file_cut_off_anywhere_gives_an_error_or_whole_rows(stored):
             assert [row.status for row in found] == [row.status for row in rows[: len(found)]]
 
 
-def _replace(path, old, new):
-    text = path.read_text()
+DAMAGES = {
+    "another heading": (",verdict,", ",opinion,", ""),
+    "a heading that is missing": ("run_id", "run", ""),
+    "an unknown status": (",build-failed,", ",exploded,", "line 8"),
+    "a cell more": (",nvbench,", ",nvbench,many,", "line 2"),
+    "no number": (",3.5,", ",fast,", "line 4"),
+    "a time beside a failure": (",ok,", ",crashed,", "line 2"),
+    "an unknown role": (",floor,", ",ceiling,", "line 7"),
+    **{
+        f"a workload of {axes}": (",64,16,32,64,32,", f",{axes},", "line 7")
+        for axes in ("0,16,32,64,32", "64,16,33,64,32", ",16,32,64,32", "64.5,16,32,64,32")
+    },
+    "a failure without a reason": ("  spaces  ", "", "line 11"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_named_with_its_line_and_never_believed(stored, damage):
+    old, new, line = DAMAGES[damage]
+    text = (stored / NAME).read_text()
     assert old in text
-    path.write_text(text.replace(old, new, 1))
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (",verdict,", ",opinion,"),
-        ("run_id", "run"),
-        (",build-failed,", ",exploded,"),
-        (",nvbench,", ",nvbench,many,"),
-        (",floor,", ",ceiling,"),
-        (",64,16,32,64,32,", ",0,16,32,64,32,"),
-        (",64,16,32,64,32,", ",64,16,33,64,32,"),
-        (",64,16,32,64,32,", ",,16,32,64,32,"),
-        (",64,16,32,64,32,", ",64.5,16,32,64,32,"),
-    ],
-)
-def test_a_damaged_file_is_named_and_never_believed(stored, old, new):
-    _replace(stored / NAME, old, new)
+    (stored / NAME).write_text(text.replace(old, new, 1))
     with pytest.raises(RunFormatError, match=NAME) as caught:
         read_measurements(stored)
+    assert line in caught.value.message
     assert caught.value.hint
+
+
+def test_a_file_that_is_gone_is_named(stored):
+    (stored / NAME).unlink()
+    with pytest.raises(RunFormatError, match=f"{NAME} is missing"):
+        read_measurements(stored)
 
 
 def test_a_further_clocks_rows_are_kept_apart(tmp_path):

@@ -1,6 +1,7 @@
 """The step over draft tokens: its oracle is the recurrence, token by token, and nothing wrong passes its gates."""
 
 from functools import cache
+from itertools import product
 
 import pytest
 import torch
@@ -181,22 +182,16 @@ def test_fp32_passes_by_far(scenario, batch, tokens, keep):
     assert worst(computed(t, **scalars, keep=keep), *judged(scenario, **shape)) < 0.3
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-@pytest.mark.parametrize("keep", [LAST, EACH])
-def test_a_mistake_fails_in_some_scenario(mistake, keep):
+@pytest.mark.parametrize(
+    ("mistake", "keep", "state"),
+    [*product(MISTAKES, (LAST, EACH), (32,)), *product(MISTAKES_IN_BF16, (EACH,), (16,))],
+)
+def test_a_mistake_fails_in_some_scenario(mistake, keep, state):
     found = []
     for scenario in OP.scenarios:
-        _, t, scalars = drawn(scenario, keep=keep)
-        found.append(worst(computed(t, **scalars, keep=keep, mistake=mistake), *judged(scenario, keep=keep)))
-    assert max(found) > 1, found
-
-
-@pytest.mark.parametrize("mistake", MISTAKES_IN_BF16)
-def test_a_mistake_with_states_in_bf16_fails_in_some_scenario(mistake):
-    found = []
-    for scenario in OP.scenarios:
-        _, t, scalars = drawn(scenario, state=16)
-        found.append(worst(computed(t, **scalars, keep=EACH, mistake=mistake), *judged(scenario, state=16)))
+        _, t, scalars = drawn(scenario, keep=keep, state=state)
+        outputs = computed(t, **scalars, keep=keep, mistake=mistake)
+        found.append(worst(outputs, *judged(scenario, keep=keep, state=state)))
     assert max(found) > 1, found
 
 
