@@ -98,7 +98,9 @@ def test_a_rival_that_cannot_run_here_is_refused(bench):
     assert "--against" in done.err
 
 
-def test_workers_are_forked_from_one_process_that_stays(bench):
+def test_workers_are_forked_from_one_process_that_stays(bench, monkeypatch):
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    bench = Gdnbench(bench.home, bench.roots)
     scored(bench, "test-wrong")
     sockets = list((bench.home / "tmp").glob("gdnbench-warm-*/*.log"))
     assert len(sockets) == 1

@@ -152,8 +152,9 @@ class Session:
         run_concurrently(partial(self._judge, pending, record), *interpret)
 
     def _judge(self, pending: tuple[Case, ...], record: Record, stop: threading.Event) -> None:
+        warm = self.warm is not None
         preflight = Preflight(
-            self.folder.path, worker_environment(self.gpu), self.observer, record, stop=stop, warm=self.warm
+            self.folder.path, worker_environment(self.gpu), self.observer, record, stop=stop, warm=warm
         )
         tried = timing.forms_to_try(pending, self.forms, self.builds, archs_of(self.gpu))
         scenarios = scenarios_to_verify(self.op, self.cases)

@@ -30,10 +30,7 @@ def score(
     profile: options.ProfileOption = None,
     inputs: options.InputsOption = None,
     step_limit: options.StepLimitOption = 10.0,
-    fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="Start each worker anew, instead of forking it from a process that stays up."),
-    ] = False,
+    fresh: options.FreshOption = False,
     watch: Annotated[bool, typer.Option("--watch", help="Score it each time that its sources are saved.")] = False,
     turns: Annotated[
         int, typer.Option(min=0, metavar="N", help="With --watch: stop after so many scores; 0 for none.")
