@@ -136,15 +136,17 @@ class Session:
     def _check(self, candidates: list[Case], record: Record) -> None:
         """Checks every case; without a GPU, Triton and CUDA kernels also run in interpreters meanwhile."""
         self.checked.update(self.builds.verdicts(timing.in_every_form(candidates, self.forms), archs_of(self.gpu)))
+        built = [case for case in candidates if case.id not in self.checked]
+        for case in built:
+            if unfit := self.catalog.entries[case.variant.kernel].unfit(self._device, case.workload):
+                self.checked[case.id] = Examined(case.id, *unfit)
         for case in candidates:
             if case.id in self.checked:
                 self.observer(checked_event(case, self.checked[case.id]))
         pending = tuple(case for case in candidates if case.id not in self.checked)
         # Interpreters are slow, and a larger batch runs the same code.
         smallest = min((case.workload for case in self.cases), default=None) if self.gpu is None else None
-        interpreted = tuple(
-            case for case in pending if case.workload == smallest and interpreter_of(case, self.catalog)
-        )
+        interpreted = tuple(case for case in built if case.workload == smallest and interpreter_of(case, self.catalog))
         self.observer(PhaseBegun("check", len(pending) + len(interpreted)))
         task = self._task(Phase.INTERPRET, interpreted)
         warm = self.warm is not None
