@@ -51,6 +51,12 @@ def names(results):
     return sorted(path.name for path in results.iterdir())
 
 
+def test_the_newest_is_first(run, results):
+    ids = [add(results, day).name for day in (2, 1, 3)]
+    told = [line.split()[0] for line in run()[1].splitlines() if line.startswith("2026")]
+    assert told == sorted(ids, reverse=True)
+
+
 def test_runs_that_were_stopped_or_damaged_are_told(run, results):
     folder = stopped(results)
     damaged = add(results, 1)
