@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gdnbench.analyse.card_run import PooledTimes
 from gdnbench.analyse.run_change import own_sd, process_by_workload
 from gdnbench.analyse.suite import side_by_side
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
+from gdnbench.stats import FloatArray
 from gdnbench.stats.interval import Verdict
 from gdnbench.stats.multiple import compare_with_best
+from gdnbench.stats.paired import Effects
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, estimate_effects
 from gdnbench.store.info import RunInfo
 from gdnbench.store.samples import CaseRounds
@@ -43,9 +46,8 @@ def fastest_of(info: RunInfo, rows: Sequence[Measurement], rounds: Mapping[str, 
     bridge = next((row.case.id for row in rows if row.role is Role.BASELINE), "")
     shared = side_by_side({row.case.id: rounds[row.case.id].times_us for row in timed if row.case.id in rounds}, bridge)
     known = {name: shared[name] for name in racing if name in shared}
-    least = min(racing.values(), key=lambda row: row.timing.time_us if row.timing else 0.0)
-    if len(known) < len(racing) or len(known) < 2:
-        return FastestKernel(row=least)
+    if len(known) < len(racing):
+        return FastestKernel(row=_least(racing))
     try:
         effects = estimate_effects(
             known,
@@ -54,10 +56,31 @@ def fastest_of(info: RunInfo, rows: Sequence[Measurement], rounds: Mapping[str, 
             usual_sd_us=USUAL_LAUNCH_SD_US,
             own_sds={name: own_sd(info.op, row.launches) for name, row in racing.items()},
         )
-        limits = {name: info.settings[name] for name in ("margin", "confidence")}
-        field = compare_with_best(known, **limits, effects=effects)
     except ValueError:  # no rounds, or invalid ones: times still hold
-        return FastestKernel(row=least)
+        return FastestKernel(row=_least(racing))
+    return _compared(info, racing, known, effects)
+
+
+def fastest_of_joint(info: RunInfo, rows: Sequence[Measurement], pooled: PooledTimes) -> FastestKernel | None:
+    """Returns the fastest row of a workload of joined runs as `fastest_of`, by the rounds of all of them."""
+    racing = {
+        row.case.id: row for row in rows if row.timing and row.role.does_the_work and row.role is not Role.CONTROL
+    }
+    return _compared(info, racing, {name: pooled.times[name] for name in racing}, pooled.effects) if racing else None
+
+
+def _least(racing: Mapping[str, Measurement]) -> Measurement:
+    return min(racing.values(), key=lambda row: row.timing.time_us if row.timing else 0.0)
+
+
+def _compared(
+    info: RunInfo, racing: Mapping[str, Measurement], known: Mapping[str, FloatArray], effects: Effects[str]
+) -> FastestKernel:
+    limits = {name: info.settings[name] for name in ("margin", "confidence")}
+    try:
+        field = compare_with_best(known, **limits, effects=effects)
+    except ValueError:
+        return FastestKernel(row=_least(racing))
     tied, unclear = (
         tuple(racing[name].case.label for name, other in field.others.items() if other.verdict is verdict)
         for verdict in (Verdict.SAME, Verdict.UNCLEAR)
