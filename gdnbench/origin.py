@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 
 from gdnbench.errors import MachineError
@@ -90,11 +89,6 @@ def cache_root() -> Path:
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
         return Path(chosen).resolve()
-    return _user_cache(os.environ.get("XDG_CACHE_HOME"), os.environ.get("HOME"))
-
-
-@cache
-def _user_cache(*_decided_by: str | None) -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("gdnbench")

@@ -349,21 +349,18 @@ def _language_patched_once() -> Iterator[None]:
     """
     from triton.runtime import interpreter
 
-    module: Any = interpreter
-    patch, patched = module._patch_lang, set[int]()
+    patch, scopes = interpreter._patch_lang, dict[int, Any]()
 
     def patch_first(function: Any) -> Any:
-        if (key := id(function.__globals__)) in patched:
-            return module._LangPatchScope()
-        scope = patch(function)
-        patched.add(key)
-        return scope
+        key = id(function.__globals__)
+        scopes[key] = interpreter._LangPatchScope() if key in scopes else patch(function)
+        return scopes[key]
 
-    module._patch_lang = patch_first
+    interpreter._patch_lang = patch_first
     try:
         yield
     finally:
-        module._patch_lang = patch
+        interpreter._patch_lang = patch
 
 
 @cache

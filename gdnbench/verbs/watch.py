@@ -15,15 +15,16 @@ from gdnbench.catalog.catalog import Catalog, load_catalog
 from gdnbench.catalog.entry import include_path, label_parts
 from gdnbench.catalog.request import slug_of
 from gdnbench.catalog.select import find_broken, resolve_op
-from gdnbench.errors import GdnbenchError, UnknownNameError, UsageError
+from gdnbench.errors import GdnbenchError, SameSourcesError, UnknownNameError, UsageError
 from gdnbench.lint.check import lint_kernels
 from gdnbench.lint.finding import LintFinding
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
 from gdnbench.process.events import CaseChecked, CommandEvent, NoteMade, Observer
 from gdnbench.render.console import data_console
-from gdnbench.score.plan import NoVerdict, Score, ScoreRequest, Turn
+from gdnbench.score.plan import NoVerdict, Score, ScoreRequest, Turn, with_revision
 from gdnbench.score.run import check_quickly, score_kernel
+from gdnbench.stats.interval import Verdict
 from gdnbench.verbs.progress import watch_here
 from gdnbench.verbs.score_lines import print_history, turn_json, turn_line
 
@@ -52,12 +53,15 @@ class ScoreHistory:
         begun, begun_s = datetime.now().astimezone(), time.monotonic()
         catalog = load_catalog()
         of_source: list[str] = []
-        asked = (catalog, self.request, self.gpu, observer)
         try:
             for finding in self._lint(catalog):
                 of_source.append(f"{finding.place.path.name}:{finding.place.line}: {finding.code} {finding.message}")
                 observer(NoteMade(of_source[-1]))
+            asked = (*with_revision(catalog, self.request, observer), self.gpu, observer)
             score = check_quickly(*asked, warm=self.warm) or score_kernel(*asked, warm=self.warm)
+        except SameSourcesError as error:  # the next save may change them
+            op = resolve_op(catalog, self.request.op, [self.request.kernel])
+            score = Score(self.request.kernel, op, slug_of(self.gpu), self.request.against, Verdict.SAME, error.message)
         except UsageError as error:
             if not self.done:
                 raise
