@@ -125,7 +125,8 @@ class Session:
         measured = [case_id for case_id, rounds in self.collected.samples.items() if rounds]
         self.forms = timing.find_forms(self.catalog, candidates, self._device, measured)
         to_build = timing.in_every_form(candidates, self.forms)
-        self.builds = build_cases(self.catalog, to_build, archs_of(self.gpu), limit_s, self.observer)
+        archs, reads_code = archs_of(self.gpu), not self.settings.looks  # nothing of a score is stored
+        self.builds = build_cases(self.catalog, to_build, archs, limit_s, self.observer, disassembled=reads_code)
         self._check(candidates, record)
         self._take_chosen()
         self._measure(record)
