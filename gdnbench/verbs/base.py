@@ -62,7 +62,10 @@ def _import_help() -> None:
             for place, part in enumerate("\n\n".join(paragraphs).replace("\0", "\n").split("`")):
                 self.append(part, style="markdown.code" if place % 2 else "")
 
-    stand_ins = {"rich.markdown": {"Markdown": HelpText}, "rich.traceback": {"Traceback": Text}}
+    stand_ins: dict[str, dict[str, Any]] = {
+        "rich.markdown": {"Markdown": HelpText},
+        "rich.traceback": {"Traceback": Text},
+    }
     added = stand_ins.keys() - sys.modules.keys()
     for name in added:
         sys.modules[name] = ModuleType(name)
