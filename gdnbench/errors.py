@@ -63,6 +63,10 @@ class UnknownRevisionError(UnknownNameError):
     """A git revision that does not exist in the repository."""
 
 
+class SameSourcesError(UsageError):
+    """A kernel is the same at two git revisions."""
+
+
 class ShapeError(UsageError):
     """A workload the op does not define."""
 

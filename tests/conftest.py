@@ -25,6 +25,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False  # nor the tests themselves
 
+# A folder that cannot be: commands that tests start as processes start workers, and leave no process to fork them.
+os.environ["XDG_RUNTIME_DIR"] = os.devnull
+
 if not list_gpus():
     # Tests run on as many processes as there are cores. Torch's threads on top of that wait for each other, spinning.
     os.environ.setdefault("OMP_NUM_THREADS", "1")

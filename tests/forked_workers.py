@@ -66,7 +66,7 @@ class ForkedWorkers:
     def __call__(self, module, arguments, kinds, log, environment, *, warm=None):
         """A worker, with the arguments of `Worker`."""
         if not environment["CUDA_VISIBLE_DEVICES"]:
-            warm = warm or SuiteParent(environment, self._sockets)
+            warm = SuiteParent(environment, self._sockets)
         return Worker(module, arguments, kinds, log, environment, warm=warm)
 
 

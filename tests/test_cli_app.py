@@ -144,7 +144,7 @@ RUN = "20261121-104427-h200-decode-plain-2"
                 ("ledger", "--ledger", str(EVIDENCE / "ledger.jsonl")),
                 ("new", "decode-v99", "--from", "decode-v4", "--to"),
             ],
-            (*HEAVY, "numpy", "pandas"),
+            (*HEAVY, "numpy", "pandas", "rich.markdown", "pygments"),
         ),
         (
             [

@@ -50,6 +50,12 @@ def hide(results, **more):
     write_info(folder, info(run_id="20260105-030405-h200-decode", complete=False, **more))
 
 
+def test_the_newest_is_first(run, results):
+    ids = [add(results, day).name for day in (2, 1, 3)]
+    told = [line.split()[0] for line in run()[1].splitlines() if line.startswith("2026")]
+    assert told == sorted(ids, reverse=True)
+
+
 def test_runs_that_were_stopped_or_damaged_are_told(run, results):
     folder = RunFolder.create(results, "20260105-030405-h200-decode-stopped")
     write_info(folder.path, info(run_id=folder.run_id, complete=False))

@@ -2,9 +2,12 @@
 
 import csv
 import io
+from unittest.mock import Mock, create_autospec
 
 import pytest
 from faults import Gdnbench
+
+from gdnbench.process.warm import WarmParent
 
 pytestmark = pytest.mark.slow
 
@@ -217,6 +220,19 @@ def test_quick_tries_one_kind_of_inputs_at_one_workload_and_says_so(bench, kerne
     assert {row["status"] for row in rows} == {status}
     assert {row["scenario"] for row in rows} == scenarios
     assert {row["B"] for row in rows} == {64 if kernel == "test-picky" else 1}
+
+
+@pytest.mark.parametrize(("options", "cores", "forked"), [(("--quick",), 4, 1), ((), 1, 1), ((), 4, 2)])
+def test_a_kernel_that_is_as_it_was_starts_no_process_and_compiles_nothing(bench, monkeypatch, options, cores, forked):
+    assert verify(bench, "decode-v1").code == 0
+    forks, starts = create_autospec(WarmParent.start, side_effect=WarmParent.start), Mock()
+    monkeypatch.setattr(WarmParent, "start", forks)
+    monkeypatch.setattr("gdnbench.process.warm.start", starts)
+    monkeypatch.setattr("gdnbench.process.worker.start", starts)
+    monkeypatch.setattr("gdnbench.codegen.ahead.build_processes", lambda: cores)
+    done = verify(bench, "decode-v1", *options, "--json")
+    assert (done.code, len({row["B"] for row in done.document["gates"]})) == (0, 1 if options else 2), done.err
+    assert (forks.call_count, starts.call_count) == (forked, 0)
 
 
 def test_quick_leaves_the_whole_to_the_next_command(bench):

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 from faults import REPOSITORY, Gdnbench
@@ -10,7 +11,12 @@ from faults import REPOSITORY, Gdnbench
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.revision import pair_revisions
 from gdnbench.errors import ExitCode, MachineError, UnknownNameError, UnknownRevisionError, UsageError
+from gdnbench.process.events import ignore
+from gdnbench.score.plan import Code, NoVerdict, Score, ScoreRequest
+from gdnbench.stats.interval import Verdict
 from gdnbench.store.info import read_info
+from gdnbench.verbs.score_lines import next_command
+from gdnbench.verbs.watch import ScoreHistory
 
 pytestmark = pytest.mark.slow
 
@@ -121,6 +127,22 @@ def test_both_revisions_are_measured_in_one_run_and_the_checkout_stays(bench, hi
     refused = bench("compare", info.run_id, "slow", *SHORT, "--out", str(bench.results))
     assert refused.code == ExitCode.USAGE
     assert "names a run" in refused.err
+
+
+def test_a_score_is_against_the_sources_of_a_commit(bench, history, monkeypatch):
+    score = ("score", "gemm-mine", "--gpu", "cpu", "--shape", "M=4", "--budget", "2s", "--json")
+    done = bench(*score, "--against", "git:one")
+    assert (done.code, done.document["verdict"]) == (ExitCode.REGRESSION, "slower"), done.err
+    one = named(history, "one")
+    assert done.document["against"] == one
+    score_of_it = Score("gemm-mine", "gemm", "cpu", one, NoVerdict.NOT_TIMED, code=Code(registers=9))
+    assert next_command(replace(score_of_it, verdict=Verdict.FASTER))[:4] == ("gdnbench", "compare", one[-8:], ".")
+    assert next_command(score_of_it)[1] == "inspect"
+    refused = bench(*score, "--against", "git:slow")
+    assert (refused.code, "has the same sources" in refused.err) == (ExitCode.USAGE, True)
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(history))
+    turns = ScoreHistory(ScoreRequest("gemm-mine", against="git:slow"), None, history)  # goes on with the next save
+    assert turns.take(ignore).score.verdict is Verdict.SAME
 
 
 def test_the_working_tree_with_what_is_not_committed(bench, history, tmp_path):

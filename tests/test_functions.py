@@ -157,6 +157,17 @@ def test_a_function_is_timed_and_one_that_is_wrong_is_not(home, command_line):
     assert document["run"]["op"] == "mine-bf16"
     _, out, _ = command_line("show", document["run"]["run_id"])
     assert f"next: gdnbench run {' '.join(named)} --against mine.py::slow" in out
+    stored = Path("results", document["run"]["run_id"], "run.json")
+    stored.write_text(stored.read_text().replace('"complete": true', '"complete": false'))
+    refused = {
+        ("history", "mine.py::fast"): "gdnbench compare RUN RUN",
+        ("history", "fast"): "gdnbench compare RUN RUN",
+        ("run", "--resume", stored.parent.name): "begin it anew: gdnbench run",
+        ("compare", "HEAD", ".", "--kernel", "decode-v4", "--on", "lab"): "ssh HOST gdnbench compare",
+    }
+    for words, said in refused.items():
+        code, _, err = command_line(*words)
+        assert (code, said in " ".join(err.split())) == (ExitCode.USAGE, True), err
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32", "fp64"])

@@ -5,6 +5,7 @@ import os
 import signal
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,16 @@ from simulated_workers import DOES_NOTHING
 from warm_processes import end_warm_parents
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.lint.check import LintFinding, LintResult
+from gdnbench.lint.settings import SourcePlace
 from gdnbench.model.status import Status
-from gdnbench.process.events import CaseChecked
+from gdnbench.process.events import CaseChecked, NoteMade
 from gdnbench.score.plan import Code, NoVerdict, Score, ScoreRequest
 from gdnbench.score.run import score_kernel
 from gdnbench.verbs.score_lines import next_command
+from gdnbench.verbs.watch import ScoreHistory
 
+LINT = LintFinding(SourcePlace(Path("decode/mine/kernel.cu"), 3, 7), "C1", "overflows", "widen it", "decode-mine")
 CPU = ("--gpu", "cpu", "--budget", "3s", "--step-limit", "4")
 MOST_BYTES = 4096
 
@@ -98,7 +103,9 @@ def test_a_rival_that_cannot_run_here_is_refused(bench):
     assert "--against" in done.err
 
 
-def test_workers_are_forked_from_one_process_that_stays(bench):
+def test_workers_are_forked_from_one_process_that_stays(bench, monkeypatch):
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    bench = Gdnbench(bench.home, bench.roots)
     scored(bench, "test-wrong")
     sockets = list((bench.home / "tmp").glob("gdnbench-warm-*/*.log"))
     assert len(sockets) == 1
@@ -106,6 +113,35 @@ def test_workers_are_forked_from_one_process_that_stays(bench):
     assert before == 1
     document, _ = scored(bench, "test-wrong")  # and the next is none the worse for its end
     assert document["verdict"] == "wrong-numbers"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "verdict", "told"),
+    [
+        ("decode-v1", NoVerdict.NOT_TIMED, "decode-v1 is right at B=1 qk4_v8"),
+        ("decode-twice", Status.WRONG_NUMBERS, ""),
+        ("test-cuda-syntax-error", Status.BUILD_FAILED, ""),
+        ("decode-reference", NoVerdict.NOT_TIMED, ""),
+    ],
+)
+def test_after_a_save_what_an_interpreter_finds_wrong_quickly_is_the_score(
+    bench, monkeypatch, tmp_path, kernel, verdict, told
+):
+    """All else goes on to the whole score, which is left out here."""
+    assert bench("new", "decode-twice", "--from", "decode-v1", "--to", str(tmp_path)).code == 0
+    source = tmp_path / "decode" / "twice" / "kernel.cu"
+    source.write_text(source.read_text().replace("scale * sum", "2.0f * scale * sum"))
+    catalog = load_catalog((*default_roots()[:1], *bench.roots, tmp_path))
+    whole = Score(kernel, "decode", "cpu", "decode-v9", NoVerdict.NOT_TIMED)
+    monkeypatch.setattr("gdnbench.verbs.watch.load_catalog", lambda: catalog)
+    monkeypatch.setattr("gdnbench.verbs.watch.score_kernel", lambda *_, **__: replace(whole, verdict=verdict))
+    monkeypatch.setattr("gdnbench.verbs.watch.lint_kernels", lambda *_: LintResult((LINT,), 0, (), ()))
+    events = []
+    turn = ScoreHistory(ScoreRequest(kernel, against="decode-v9"), None, Path()).take(events.append)
+    notes = [event.text for event in events if isinstance(event, NoteMade)]
+    assert (turn.score.verdict, notes[0], turn.score.warnings) == (verdict, "kernel.cu:3: C1 overflows", (notes[0],))
+    assert "; ".join(notes[1:]).startswith(told)
+    assert bool(turn.score.reason) == (verdict in {Status.WRONG_NUMBERS, Status.BUILD_FAILED})  # of no whole score
 
 
 def test_ctrl_c_after_the_kernel_has_failed_is_not_lost(bench, monkeypatch):

@@ -11,7 +11,7 @@ from gdnbench.errors import RunFormatError
 from gdnbench.store import index
 from gdnbench.store.index import RunIndex, stamp_of
 
-VERBS = (("history", KERNEL, "--json"), ("list", "decode-fla"))
+VERBS = (("history", KERNEL, "--json"), ("list", "decode-fla"), ("runs",))
 
 
 @pytest.fixture
@@ -47,13 +47,19 @@ def file_of():
 
 def test_what_is_known_is_told_as_what_is_read_and_no_run_is_read_again(told, monkeypatch):
     expected = told.without()
-    assert all("is left out" in err for _, _, err in expected)
+    assert all("is left out" in err for _, _, err in expected[:2])
+    assert "damaged" in expected[2][1]
     assert told() == expected
 
     def fail(*_):
         raise AssertionError("a run was read")
 
-    for reader in ("analyse.runs.load_run", "store.find.read_document", "store.find.quick_rows"):
+    for reader in (
+        "analyse.runs.load_run",
+        "store.find.read_document",
+        "store.find.quick_rows",
+        "store.overview.read_document",
+    ):
         monkeypatch.setattr(f"gdnbench.{reader}", fail)
     assert told() == expected
 

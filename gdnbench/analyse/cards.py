@@ -171,6 +171,7 @@ class Joint:
     runs: tuple[CardRun, ...]
     cards: tuple[Card, ...]
     measurements: tuple[Measurement, ...]
+    times: Mapping[Workload, PooledTimes]  # by their own timer
     failed: tuple[Measurement, ...]  # cases without a time in some run, with the first reason and the card, if one
     clocks: Mapping[Clock, tuple[Measurement, ...]]
     strays: tuple[Stray, ...]
@@ -227,6 +228,7 @@ def _join(runs: Sequence[CardRun]) -> Joint:
         runs=tuple(runs),
         cards=tuple(cards),
         measurements=own.rows,
+        times=own.times,
         failed=tuple(_failed(runs, cards)),
         clocks={clock: each.rows for clock, each in by_clock.items()},
         strays=tuple(find_strays([card.deviation for card in cards])),

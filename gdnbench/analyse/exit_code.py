@@ -8,7 +8,6 @@ from gdnbench.errors import ExitCode, MachineError
 from gdnbench.model.gpu import CPU
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
-from gdnbench.stats.interval import Verdict
 
 # Gravest first: wrong numbers are worse than a kernel that did not build.
 _GRAVITY = (ExitCode.WRONG_NUMBERS, ExitCode.BUILD, ExitCode.PARTIAL)
@@ -24,6 +23,8 @@ def exit_code_of_rows(
     code = exit_code_of_statuses(
         [row.status for row in rows], [row.status for row in asked_for(rows, baseline_named=baseline_named)]
     )
+    from gdnbench.stats.interval import Verdict  # brings NumPy, which `verify` does without
+
     controls = [row for row in rows if row.role is Role.CONTROL and row.timing and row.timing.timer != CPU]
     noisy = any(row.versus and row.versus.verdict in {Verdict.FASTER, Verdict.SLOWER} for row in controls)
     return ExitCode.NOISY if noisy and code is ExitCode.OK else code

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from gdnbench.analyse.analysis import ALARM
+from gdnbench.analyse.card_run import PooledTimes
 from gdnbench.analyse.ratio import move_rounds
 from gdnbench.analyse.run_change import own_sd, process_by_workload
 from gdnbench.catalog.select import op_option
@@ -28,7 +29,7 @@ from gdnbench.stats import FloatArray
 from gdnbench.stats.estimators import weighted_geomean
 from gdnbench.stats.interval import Comparison, Verdict, margin_edges
 from gdnbench.stats.multiple import compare_with_best, judge_family
-from gdnbench.stats.paired import PairedLogRatio
+from gdnbench.stats.paired import Effects, PairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
 from gdnbench.store.info import RunInfo, suite_of
 from gdnbench.store.samples import CaseRounds, read_rounds
@@ -339,15 +340,31 @@ def fastest_of(info: RunInfo, rows: Sequence[Measurement], rounds: Mapping[str, 
     bridge = next((row.case.id for row in rows if row.role is Role.BASELINE), "")
     shared = side_by_side({row.case.id: rounds[row.case.id].times_us for row in timed if row.case.id in rounds}, bridge)
     known = {name: shared[name] for name in racing if name in shared}
-    least = min(racing.values(), key=lambda row: row.timing.time_us if row.timing else 0.0)
-    if len(known) < len(racing) or len(known) < 2:
-        return FastestKernel(row=least)
     try:
         effects = _effects(known, timed, rounds, info.op, lambda row: row.case.id)
-        limits = {name: info.settings[name] for name in ("margin", "confidence")}
-        field = compare_with_best(known, **limits, effects=effects)
     except ValueError:  # no rounds, or invalid ones: times still hold
-        return FastestKernel(row=least)
+        effects = None
+    return _fastest(info, racing, known, effects if len(known) == len(racing) else None)
+
+
+def fastest_of_joint(info: RunInfo, rows: Sequence[Measurement], pooled: PooledTimes) -> FastestKernel | None:
+    """Returns the fastest row of a workload of joined runs as `fastest_of`, by the rounds of all of them."""
+    racing = {
+        row.case.id: row for row in rows if row.timing and row.role.does_the_work and row.role is not Role.CONTROL
+    }
+    return _fastest(info, racing, {name: pooled.times[name] for name in racing}, pooled.effects) if racing else None
+
+
+def _fastest(
+    info: RunInfo, racing: Mapping[str, Measurement], known: Mapping[str, FloatArray], effects: Effects[str] | None
+) -> FastestKernel:
+    limits = {name: info.settings[name] for name in ("margin", "confidence")}
+    try:
+        field = compare_with_best(known, **limits, effects=effects) if effects and len(known) > 1 else None
+    except ValueError:
+        field = None
+    if field is None:
+        return FastestKernel(row=min(racing.values(), key=lambda row: row.timing.time_us if row.timing else 0.0))
     tied, unclear = (
         tuple(racing[name].case.label for name, other in field.others.items() if other.verdict is verdict)
         for verdict in (Verdict.SAME, Verdict.UNCLEAR)

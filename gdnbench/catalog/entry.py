@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.declaration import Params, ParamValue
-from gdnbench.model.kernel import CudaKernel, Kernel, Requirement
+from gdnbench.model.kernel import CudaKernel, Device, Kernel, Requirement
+from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload, nearest_workload
 from gdnbench.origin import bundled_kernels, is_file
 from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
@@ -262,6 +263,15 @@ class CatalogEntry:
             except ModuleNotFoundError:  # the package that should hold it
                 return need
         return None
+
+    def unfit(self, device: Device, workload: Workload) -> tuple[Status, str] | None:
+        """Why it cannot run on a device at a workload, or None, without loading it."""
+        if need := self.missing():
+            return Status.MISSING, f"needs the module {need.module}: {need.remedy}"
+        if device not in self.kernel.devices:
+            return Status.UNSUPPORTED, "needs a GPU"
+        reason = self.kernel.unsupported_reason(workload)
+        return (Status.UNSUPPORTED, reason) if reason else None
 
 
 @dataclass(frozen=True)

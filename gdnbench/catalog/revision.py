@@ -19,7 +19,7 @@ from gdnbench.catalog.catalog import Catalog, load_catalog
 from gdnbench.catalog.entry import CatalogEntry, label_parts
 from gdnbench.catalog.load import REVISION_MARK
 from gdnbench.catalog.select import find_broken, find_variant, unknown_kernel
-from gdnbench.errors import MachineError, UnknownNameError, UnknownRevisionError, UsageError
+from gdnbench.errors import MachineError, SameSourcesError, UnknownNameError, UnknownRevisionError, UsageError
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.op import Op
 from gdnbench.origin import cache_root, cached_folder
@@ -300,13 +300,13 @@ def _differing_ops(older: _Side, newer: _Side) -> tuple[str, ...]:
 
 
 def _check_differ(older: _Side, newer: _Side) -> None:
-    """Raises UsageError if sources are equal; a kernel in Python may also load those that lie directly in its op."""
+    """Raises SameSourcesError if sources are equal; a kernel in Python may also load its op's."""
     entry, source = newer.entry, newer.entry.source_hash()
     calls_op = isinstance(entry.kernel, TorchKernel) and older.op_hash != newer.op_hash
     if older.entry.source_hash() == source and not calls_op:
         where = f"at {older.revision.typed} and at {newer.revision.typed}"
         hint = f"what changed it: git log --oneline -- '*/{entry.folder.parent.name}/{entry.folder.name}/*'"
-        raise UsageError(f"{older.label} has the same sources {where} ({source}): there is nothing to compare", hint)
+        raise SameSourcesError(f"{older.label} has the same sources {where} ({source}): nothing to compare", hint)
 
 
 def _view(side: _Side, *, judges: bool) -> Path:

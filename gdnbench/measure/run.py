@@ -14,7 +14,6 @@ from pathlib import Path
 
 from gdnbench.analyse.analysis import Analysis, own_sds_of
 from gdnbench.analyse.close import find_close
-from gdnbench.analyse.conclude import conclude
 from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.request import device_of
@@ -38,7 +37,7 @@ from gdnbench.measure.schedule import (
     sample_count,
 )
 from gdnbench.measure.timing import Target
-from gdnbench.measure.write import analyse_run, write_run
+from gdnbench.measure.write import analyse_run, write_conclusions, write_run
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import Device
@@ -61,7 +60,6 @@ from gdnbench.store.journal import Event, Examined, HostTimes, PreflightVerdicts
 from gdnbench.store.measurements import contest_errors
 from gdnbench.store.schema import GpuDocument
 from gdnbench.store.settings import READ_BY_NVBENCHS_WORKERS, Settings
-from gdnbench.store.tables import write_sweep
 from gdnbench.verify.preflight import Preflight, interpreter_of, interpreting, scenarios_to_verify, share_with_controls
 from gdnbench.workers.supervision import run_concurrently, worker_environment
 from gdnbench.workers.task import Phase, Task
@@ -119,7 +117,7 @@ class Session:
     def run(self) -> Finished:
         """Measures and writes; Ctrl-C keeps what is finished. MachineError, samples kept, if workers cannot work."""
         interrupted = False
-        if self.warm:
+        if self.warm and self.gpu:
             threading.Thread(target=self.warm.prepare, daemon=True).start()
         try:
             with alone_on(self.gpu, self.observer), Journal(self.folder.path) as journal:
@@ -136,11 +134,11 @@ class Session:
 
     def _work(self, record: Record) -> None:
         candidates = [case for case in self.cases if case.role is not Role.CONTROL]
-        limit_s = self.settings.step_limit_s
         measured = [case_id for case_id, rounds in self.collected.samples.items() if rounds]
         self.forms = timing.find_forms(self.catalog, candidates, self._device, measured)
         to_build = timing.in_every_form(candidates, self.forms)
-        self.builds = build_cases(self.catalog, to_build, archs_of(self.gpu), limit_s, self.observer)
+        limit_s, read = self.settings.step_limit_s, not self.settings.looks  # nothing of a score is stored
+        self.builds = build_cases(self.catalog, to_build, archs_of(self.gpu), limit_s, self.observer, disassembled=read)
         self._check(candidates, record)
         self._take_chosen()
         self._measure(record)
@@ -151,15 +149,17 @@ class Session:
     def _check(self, candidates: list[Case], record: Record) -> None:
         """Checks every case; without a GPU, Triton and CUDA kernels also run in interpreters meanwhile."""
         self.checked.update(self.builds.verdicts(timing.in_every_form(candidates, self.forms), archs_of(self.gpu)))
+        built = [case for case in candidates if case.id not in self.checked]
+        for case in built:
+            if unfit := self.catalog.entries[case.variant.kernel].unfit(self._device, case.workload):
+                self.checked[case.id] = Examined(case.id, *unfit)
         for case in candidates:
             if case.id in self.checked:
                 self.observer(checked_event(case, self.checked[case.id]))
         pending = tuple(case for case in candidates if case.id not in self.checked)
         # Interpreters are slow, and a larger batch runs the same code.
         smallest = min((case.workload for case in self.cases), default=None) if self.gpu is None else None
-        interpreted = tuple(
-            case for case in pending if case.workload == smallest and interpreter_of(case, self.catalog)
-        )
+        interpreted = tuple(case for case in built if case.workload == smallest and interpreter_of(case, self.catalog))
         self.observer(PhaseBegun("check", len(pending) + len(interpreted)))
         threading.Thread(target=lambda: [import_module(name) for name in _NEEDED_LATER], daemon=True).start()
         task = self._task(Phase.INTERPRET, interpreted)
@@ -168,9 +168,8 @@ class Session:
         run_concurrently(partial(self._judge, pending, record), *interpret)
 
     def _judge(self, pending: tuple[Case, ...], record: Record, stop: threading.Event) -> None:
-        preflight = Preflight(
-            self.folder.path, worker_environment(self.gpu), self.observer, record, stop=stop, warm=self.warm
-        )
+        environment, warm = worker_environment(self.gpu), self.warm is not None
+        preflight = Preflight(self.folder.path, environment, self.observer, record, stop=stop, warm=warm)
         tried = timing.forms_to_try(pending, self.forms, self.builds, archs_of(self.gpu))
         scenarios = scenarios_to_verify(self.op, self.cases)
         task = replace(self._task(Phase.EXAMINE, pending), forms=tried, scenarios=scenarios)
@@ -227,8 +226,8 @@ class Session:
         if settings.looks:
             return SequentialSchedule(settings, self._device, self.weights, self.own_sds)
         if settings.budget_s is not None:
-            budget_s = settings.budget_s / blocks
-            return Race(budget_s, settings.margin, settings.confidence, self._device, self.info.swept)
+            limits = (settings.budget_s / blocks, settings.margin, settings.confidence)
+            return Race(*limits, self._device, self.info.swept)
         if settings.until_clear and settings.processes > 1:
             return UntilClear(settings.rounds, settings.processes, groups, self._find_close)
         return FixedRounds(settings.rounds, settings.processes, groups)
@@ -240,9 +239,8 @@ class Session:
 
     def _groups(self, cases: Sequence[Case]) -> tuple[tuple[Case, ...], ...]:
         """The cases that are measured together: for a race and a score, all in one process."""
-        if self.info.swept or self.settings.looks:
-            return (tuple(cases),)
-        return timing.isolated_groups(cases, self.catalog.entries)
+        alone = self.info.swept or self.settings.looks
+        return (tuple(cases),) if alone else timing.isolated_groups(cases, self.catalog.entries)
 
     def _blocks(self, cases: Sequence[Case]) -> tuple[tuple[Case, ...], ...]:
         settings = self.settings
@@ -324,10 +322,11 @@ class Session:
         samples = {
             case.id: sample_count(self.settings.samples, self.checked[case.id].warm_us, self._device) for case in cases
         }
+        launched = {case.id: self.checked[case.id].launched for case in cases}
         return replace(
             self._task(Phase.MEASURE, cases),
             samples=samples,
-            launched={case.id: self.checked[case.id].launched for case in cases},
+            launched=launched,
             plain=self.settings.plain,
             placed_bytes=self._placed_bytes,
             draw_key=self.draw_key,
@@ -355,12 +354,8 @@ class Session:
             seconds=add_seconds(self.info.seconds, self._phases.seconds()),
         )
         rows = build_rows(self.catalog, self.cases, archs_of(self.gpu), self.builds, self.interpreted)
-        if info.swept:  # without points that an earlier part measured and the preflight now refuses
-            refused = {case_id for case_id, verdict in self.checked.items() if verdict.status is not Status.OK}
-            samples = {id_: rounds for id_, rounds in self.collected.samples.items() if id_ not in refused}
-            collected = replace(self.collected, samples=samples)
-            swept = conclude(self.catalog, self.cases, info.swept, collected, self.settings)
-            write_sweep(self.folder.path, swept)
+        if info.swept:
+            write_conclusions(self)
         path = write_run(self.folder, info, analysis, self.collected, rows, self.clocked)
         return Finished(path, info, analysis, interrupted)
 

@@ -15,6 +15,7 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.request import slug_of
 from gdnbench.codec import convert
 from gdnbench.errors import GpuNotFoundError, MachineError, RunFormatError, UsageError
+from gdnbench.functions.reference import names_functions
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.machine.provenance import describe_machine, git_state, host_name, library_versions, read_state
 from gdnbench.measure.plan import Plan
@@ -153,8 +154,10 @@ def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
     if info.complete:
         raise UsageError(f"{info.run_id} is complete: there is nothing to resume", f"gdnbench show {info.run_id}")
     cases = tuple(Case.from_dict(case, info.workloads) for case in info.cases)
-    if any(case.variant.is_of_revision for case in cases):
-        raise UsageError(f"{info.run_id} measures git revisions, and is not resumed", f"begin it anew: {info.command}")
+    of_revision = any(case.variant.is_of_revision for case in cases)
+    if of_revision or names_functions([info.command]):
+        what = "git revisions" if of_revision else "functions"
+        raise UsageError(f"{info.run_id} measures {what}, and is not resumed", f"begin it anew: {info.command}")
     info = replace(info, warnings=[warning for warning in info.warnings if not is_of_times(warning)])
     if changed := source_change(info, catalog):  # a run must not mix two versions of a kernel
         raise UsageError(f"{changed} since {info.run_id} began", "start a new run")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gdnbench.analyse.analysis import Analysis, analyse, contradictions, with_clocks, without_verdicts
+from gdnbench.analyse.conclude import conclude
 from gdnbench.analyse.rounds import Collected
 from gdnbench.codegen.builds import serialized_warnings
 from gdnbench.machine.gpus import spec_of
@@ -26,7 +27,7 @@ from gdnbench.store.info import RunInfo, write_info
 from gdnbench.store.journal import Examined
 from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import RoundSamples, write_rounds, write_samples
-from gdnbench.store.tables import BuildRow, LaunchRow, write_builds, write_launches
+from gdnbench.store.tables import BuildRow, LaunchRow, write_builds, write_launches, write_sweep
 
 if TYPE_CHECKING:
     from gdnbench.measure.run import Session
@@ -78,6 +79,15 @@ def _analyse_clocks(session: Session) -> Analysis:
     return with_clocks(
         own, {clock: judge(cases=timed, collected=clocked[clock], timer=clock, clock=clock) for clock in clocked}
     )
+
+
+def write_conclusions(session: Session) -> None:
+    """Writes those of a sweep, without points that an earlier part measured and the preflight now refuses."""
+    refused = {case_id for case_id, verdict in session.checked.items() if verdict.status is not Status.OK}
+    samples = {id_: rounds for id_, rounds in session.collected.samples.items() if id_ not in refused}
+    collected = replace(session.collected, samples=samples)
+    swept = conclude(session.catalog, session.cases, session.info.swept, collected, session.settings)
+    write_sweep(session.folder.path, swept)
 
 
 def write_run(

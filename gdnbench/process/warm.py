@@ -29,6 +29,9 @@ _READ_BY_IMPORTS = ("CUDA", "GOMP", "KMP", "LD_", "MKL", "NVIDIA", "OMP", "OPENB
 """Prefixes of the environment variables that Python, torch and Triton read when they are loaded."""
 
 
+_STARTING = threading.Lock()
+
+
 class ForkedProcess:
     """A worker forked by another process, through `connection`, whose end kills it; OSError if no answer."""
 
@@ -82,7 +85,6 @@ class WarmParent:
     def __init__(self, environment: Mapping[str, str], idle_s: float = IDLE_S) -> None:
         self._environment = dict(environment)
         self._idle_s = idle_s
-        self._lock = threading.Lock()
 
     def prepare(self) -> None:
         """Starts the process, and returns when it can fork; a failure is left for the first worker to tell."""
@@ -114,7 +116,7 @@ class WarmParent:
             raise
 
     def _connect(self) -> socket.socket:
-        with self._lock:
+        with _STARTING:
             return self._connect_or_start()
 
     def _connect_or_start(self) -> socket.socket:

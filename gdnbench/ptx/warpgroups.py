@@ -276,6 +276,8 @@ def _fence(machine: Machine, instruction: PtxInstruction) -> None:
 
 def watched(machine: Machine, instruction: PtxInstruction, handler: Handler) -> Handler:
     """Returns a handler that first checks the registers of products, if the instruction uses any."""
+    if not machine.flights.tracked:
+        return handler
     reads, writes = (
         tuple(name for name in names if name in machine.flights.tracked) for names in registers_of(instruction)
     )

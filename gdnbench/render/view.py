@@ -115,7 +115,7 @@ def _find(name: str, headings: Sequence[str]) -> list[int]:
     wanted = re.sub(r" us$", " µs", " ".join(name.lower().split()))
     plain = [" ".join(heading.lower().split()) for heading in headings]
     begins = [at for at, heading in enumerate(plain) if wanted and heading.startswith(f"{wanted} ")]
-    return ([plain.index(wanted)] if wanted in plain else begins)[:1]
+    return ([plain.index(wanted)] if wanted and wanted in plain else begins)[:1]
 
 
 def _key(value: object, text: str = "") -> tuple[float, str] | None:

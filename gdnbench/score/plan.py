@@ -22,6 +22,7 @@ from gdnbench.catalog.request import (
     sizes_of,
     timed_at,
 )
+from gdnbench.catalog.revision import GIT_PREFIX, WORKING_TREE, pair_revisions
 from gdnbench.catalog.select import find_variant, resolve_op
 from gdnbench.diagnose.evidence import Cause
 from gdnbench.errors import ExitCode, MachineError, UsageError
@@ -30,6 +31,7 @@ from gdnbench.model.gpu import Gpu
 from gdnbench.model.measurement import Timing
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
+from gdnbench.process.events import NoteMade, Observer
 from gdnbench.stats.interval import Comparison, Verdict
 from gdnbench.store.settings import GPU_CLOCKS, Settings, confidence_of_look, trim_of
 
@@ -46,7 +48,7 @@ class ScoreRequest:
 
     kernel: str
     op: str = ""
-    against: str = ""
+    against: str = ""  # a kernel, or `git:REV` for this one at a commit
     axes: str = ""  # `B=8 heads=qk4_v8`
     suite: str = ""  # instead of one workload
     margin: float = 0.005
@@ -55,6 +57,20 @@ class ScoreRequest:
     seed: int | None = None  # of inputs and order; None for a fresh one
     profiles: str = ""  # timed distributions of inputs, `never,mixed-heads`
     inputs: Path | None = None
+
+
+def with_revision(catalog: Catalog, request: ScoreRequest, observer: Observer) -> tuple[Catalog, ScoreRequest]:
+    """Returns a catalog that has the rival `git:REV`, the kernel as it was then, and the request with its name there.
+
+    Other requests are returned as they are. Raises as `pair_revisions`.
+    """
+    revision = request.against.removeprefix(GIT_PREFIX)
+    if revision == request.against:
+        return catalog, request
+    pair = pair_revisions(catalog, request.kernel, revision, WORKING_TREE)
+    for note in (*pair.notes[:1], *pair.warnings):
+        observer(NoteMade(note))
+    return pair.catalog, replace(request, op=pair.op, against=pair.before)
 
 
 def plan_score(catalog: Catalog, request: ScoreRequest, gpu: Gpu | None) -> Plan:

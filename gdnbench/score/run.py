@@ -9,8 +9,8 @@ from pathlib import Path
 from gdnbench.analyse.conclude import overall_ratio
 from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.request import slug_of
-from gdnbench.catalog.select import broken_kernel
+from gdnbench.catalog.request import device_of, slug_of
+from gdnbench.catalog.select import broken_kernel, find_variant, resolve_op
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.gather import Question, gather, rank
 from gdnbench.errors import GdnbenchError
@@ -21,7 +21,7 @@ from gdnbench.model.gpu import Gpu
 from gdnbench.model.measurement import Measurement, Versus
 from gdnbench.model.status import Role, Status
 from gdnbench.origin import PROFILES
-from gdnbench.process.events import Observer, PhaseBegun, PhaseTimes, ignore
+from gdnbench.process.events import NoteMade, Observer, PhaseBegun, PhaseTimes, ignore
 from gdnbench.process.warm import WarmParent
 from gdnbench.score.plan import (
     CONFIDENCE,
@@ -36,6 +36,7 @@ from gdnbench.score.plan import (
 )
 from gdnbench.stats.interval import Comparison, Interval, Verdict
 from gdnbench.stats.paired import judge_paired
+from gdnbench.verify.preflight import verify_variants
 from gdnbench.workers.supervision import worker_environment
 
 _GRAVEST_FIRST = tuple(Status)
@@ -65,6 +66,41 @@ def score_kernel(
         cause=next(iter(rank(evidence)), None) if evidence and score.ratio else None,
         seconds=phases.seconds(),
     )
+
+
+def check_quickly(
+    catalog: Catalog, request: ScoreRequest, gpu: Gpu | None, observer: Observer, *, warm: bool = True
+) -> Score | None:
+    """Checks a kernel that cannot run here on one kind of inputs; returns the score of one that fails, else None."""
+    if broken_kernel(catalog, request.kernel):
+        return None
+    op = resolve_op(catalog, request.op, [request.kernel])
+    entry, variant = find_variant(catalog, op, request.kernel)
+    if device_of(gpu) in entry.kernel.devices:
+        return None
+    phases = PhaseTimes(observer)
+    verified = verify_variants(
+        *(catalog, op, request.kernel),
+        axes=request.axes,
+        suite=request.suite,
+        profiles=request.profiles,
+        inputs=request.inputs,
+        seed=request.seed,
+        quick=True,
+        step_limit_s=request.step_limit_s,
+        gpu=gpu,
+        observer=phases,
+        warm=warm,
+    )
+    (case,) = verified.cases
+    verdict = verified.checked[case.id]
+    if verdict.status is Status.OK:
+        observer(NoteMade(f"{case.label} is right at {case.workload} on the inputs that are timed; others follow"))
+    if not verdict.status.is_failure:
+        return None
+    where = "" if verdict.status is Status.BUILD_FAILED else "in the interpreter: "
+    reason, seconds = f"{where}{verdict.reason}", phases.seconds()
+    return Score(variant.label, op, slug_of(gpu), request.against, verdict.status, reason, seconds=seconds)
 
 
 def _judge(plan: Plan, session: Session, finished: Finished) -> Score:

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from gdnbench.errors import MachineError, RunFormatError, UnknownNameError, UsageError
 from gdnbench.store.files import MEASUREMENTS, PARTIAL, lock_folder, quick_rows, read_document
 from gdnbench.store.find import list_runs
+from gdnbench.store.index import RunIndex, stamp_of
 from gdnbench.store.info import INFO
 from gdnbench.store.schema import CaseDocument, MachineDocument, Name, Timestamp
 from gdnbench.wording import did_you_mean
@@ -60,7 +61,12 @@ class _Info(TypedDict):
 
 def overview(results: Path) -> list[Overview]:
     """Every run, newest first."""
-    return [_overview(folder) for folder in reversed(list_runs(results, stopped=True))]
+    folders = list_runs(results, stopped=True)
+    index = RunIndex(results, folders)
+    try:
+        return [_overview(folder, index) for folder in reversed(folders)]
+    finally:
+        index.save()
 
 
 def choose_named(runs: Sequence[Overview], names: Sequence[str], results: Path) -> list[Overview]:
@@ -88,31 +94,35 @@ def delete_run(run: Overview) -> None:
         raise MachineError(f"cannot delete {run.folder}: {error.strerror}", "see its owner and mode: ls -ld") from error
 
 
-def _overview(folder: Path) -> Overview:
+def _overview(folder: Path, index: RunIndex) -> Overview:
     partial = PARTIAL.fullmatch(folder.name)
-    run_id, size = partial["run_id"] if partial else folder.name, sum(_sizes(folder))
+    run_id = partial["run_id"] if partial else folder.name
     try:
-        info = read_document(folder / INFO, _Info)
-        rows = quick_rows(folder / MEASUREMENTS) if (folder / MEASUREMENTS).exists() else ()
-        timed = sum("time_us" in cells and cells.get("timer") in {"nvbench", "cpu"} for _, cells in rows)
+        stamp = "" if partial else stamp_of(folder, (".", INFO, MEASUREMENTS))  # files of a stopped run may change
+        facts = index.answer("overview", folder, stamp, dict[str, Any], _facts) if stamp else _facts(folder)
     except (RunFormatError, OSError) as error:
         reason = error.message if isinstance(error, RunFormatError) else str(error)
+        size = sum(_sizes(folder))
         return Overview(folder=folder, run_id=run_id, state=State.DAMAGED, size_bytes=size, reason=reason)
-    whole = State.WHOLE if info["complete"] else State.STOPPED
-    return Overview(
-        folder=folder,
-        run_id=run_id,
-        state=State.MEASURING if _is_held(folder) else whole,
-        timestamp=info["timestamp"],
-        gpu=info["gpu"],
-        card=(info.get("machine", {}).get("gpu") or {}).get("uuid", ""),
-        op=info["op"],
-        label=info.get("label", ""),
-        is_sweep=bool(info.get("swept")),
-        cases=len(info["cases"]),
-        timed=timed,
-        size_bytes=size,
-    )
+    whole = State.WHOLE if facts.pop("complete") else State.STOPPED
+    return Overview(folder=folder, run_id=run_id, state=State.MEASURING if _is_held(folder) else whole, **facts)
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    info = read_document(folder / INFO, _Info)
+    rows = quick_rows(folder / MEASUREMENTS) if (folder / MEASUREMENTS).exists() else ()
+    return {
+        "complete": info["complete"],
+        "timestamp": info["timestamp"],
+        "gpu": info["gpu"],
+        "card": (info.get("machine", {}).get("gpu") or {}).get("uuid", ""),
+        "op": info["op"],
+        "label": info.get("label", ""),
+        "is_sweep": bool(info.get("swept")),
+        "cases": len(info["cases"]),
+        "timed": sum("time_us" in cells and cells.get("timer") in {"nvbench", "cpu"} for _, cells in rows),
+        "size_bytes": sum(_sizes(folder)),
+    }
 
 
 def _sizes(folder: Path) -> Iterator[int]:

@@ -16,6 +16,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.functions.reference import names_functions
 from gdnbench.model.status import Status
 from gdnbench.origin import RESULTS
 from gdnbench.render.codec import VERDICT_STYLES, status_cell
@@ -75,13 +77,19 @@ def history(
 
     check_margin(margin)
     name = options.one_term(kernels, kernel, "gdnbench history decode-v4")
+    if names_functions([name]):
+        raise UsageError(f"{name} is a function, and history is of kernels", _SIDE_BY_SIDE)
     if op:
         op_named(op)
     with watch(quiet=False) as observer:
         stored = load_stored_runs(results, observer)
     label = choose_label([run for run in stored if op in {"", run.op}], name)
     op = op or choose_op(stored, label)
-    found_op = op_named(op)
+    try:
+        found_op = op_named(op)
+    except UnknownNameError as error:
+        message = f"runs of {label} have no op that is known here, as those of functions"
+        raise UnknownNameError(message, _SIDE_BY_SIDE) from error
     requested = in_profiles(
         parse_workloads(found_op, options.sizes(shape)), parse_profiles(found_op, options.joined(profile), stored=True)
     )
@@ -99,6 +107,7 @@ def history(
         message_console().print(f"also timed on {models}: --gpu {next(iter(others))}", markup=False)
 
 
+_SIDE_BY_SIDE = "set its runs side by side: gdnbench compare RUN RUN"
 _RUN_ID_START = 15  # characters, `20260102-030405`: enough to name a run on the command line
 _WIDE_ENOUGH_FOR_DATES = 120  # characters; there, the table has dates, whole ids and cards
 _WIDE_ENOUGH_FOR_CHANGES = 72  # characters; there, what changed is folded beside the ratio

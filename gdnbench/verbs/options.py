@@ -33,6 +33,9 @@ StepLimitOption = Annotated[
     float,
     typer.Option(help="Seconds that a step of a kernel may take; importing it 3 times that, compiling it 10 times."),
 ]
+FreshOption = Annotated[
+    bool, typer.Option("--fresh", help="Start each worker anew, instead of forking it from a process that stays up.")
+]
 
 
 def _check_limit(limit_s: float) -> float:

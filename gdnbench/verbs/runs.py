@@ -54,7 +54,7 @@ def _table(runs: Sequence[Overview], empty: str) -> Table[Overview]:
     styles = {State.STOPPED: "yellow", State.MEASURING: "cyan", State.DAMAGED: "red"}
     readable = {run.run_id: run.state is not State.DAMAGED for run in runs}
     columns: list[Column[Overview]] = [
-        Column("*", lambda run: {**asdict(run), "folder": str(run.folder), "state": run.state}),
+        Column("*", lambda run: {**vars(run), "folder": str(run.folder), "state": run.state}),
         Column("", lambda run: run.run_id, "run", fold=True),
         Column("", lambda run: ("sweep" if run.is_sweep else "run") if readable[run.run_id] else "", "what", drop=3),
         Column("", lambda run: run.cases if readable[run.run_id] else None, "cases", drop=2, right=True),

@@ -17,7 +17,9 @@ def score(
     against: Annotated[
         str,
         typer.Option(
-            metavar="KERNEL", help="What to compare with; the op's baseline.", autocompletion=complete_kernels
+            metavar="KERNEL",
+            help="What to compare with: a kernel, or git:REV for itself at a commit; the op's baseline.",
+            autocompletion=complete_kernels,
         ),
     ] = "",
     op: options.OpOption = "",
@@ -30,10 +32,7 @@ def score(
     profile: options.ProfileOption = None,
     inputs: options.InputsOption = None,
     step_limit: options.StepLimitOption = 10.0,
-    fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="Start each worker anew, instead of forking it from a process that stays up."),
-    ] = False,
+    fresh: options.FreshOption = False,
     watch: Annotated[bool, typer.Option("--watch", help="Score it each time that its sources are saved.")] = False,
     turns: Annotated[
         int, typer.Option(min=0, metavar="N", help="With --watch: stop after so many scores; 0 for none.")
@@ -55,7 +54,7 @@ def score(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measure.plan import parse_duration
-    from gdnbench.score.plan import ScoreRequest
+    from gdnbench.score.plan import ScoreRequest, with_revision
     from gdnbench.score.run import score_kernel
     from gdnbench.verbs.progress import watch as progress
     from gdnbench.verbs.score_lines import print_score
@@ -82,6 +81,7 @@ def score(
         score_on_save(request, found, turns, warm=not fresh, json=json, quiet=quiet)
         return
     with progress(quiet=quiet or json) as observer:
-        scored = score_kernel(load_catalog(), request, found, observer, warm=not fresh)
+        asked = with_revision(load_catalog(), request, observer)
+        scored = score_kernel(*asked, found, observer, warm=not fresh)
     print_score(scored, json=json)
     raise typer.Exit(scored.exit_code)

@@ -11,6 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from gdnbench.catalog.entry import label_parts
+from gdnbench.catalog.revision import WORKING_TREE
 from gdnbench.codec import finite
 from gdnbench.model.status import Status
 from gdnbench.remote.targets import first_target
@@ -136,8 +138,10 @@ def next_command(score: Score) -> tuple[str, ...]:
     if isinstance(score.verdict, Status):
         return ("gdnbench", "verify", score.kernel)
     shape = score.workloads[0].workload.options if len(score.workloads) == 1 else ()
-    measure = ("gdnbench", "run", score.kernel, "--baseline", score.against, *shape)
-    if score.verdict is NoVerdict.NOT_TIMED and (target := first_target()):
+    measure: tuple[str, ...] = ("gdnbench", "run", score.kernel, "--baseline", score.against, *shape)
+    if commit := label_parts(score.against)[0].partition("@")[2]:
+        measure = ("gdnbench", "compare", commit, WORKING_TREE, "--kernel", score.kernel, *shape)
+    if score.verdict is NoVerdict.NOT_TIMED and not commit and (target := first_target()):
         return (*measure, "--on", target)
     if score.verdict in {
         NoVerdict.NOT_TIMED,

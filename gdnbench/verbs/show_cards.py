@@ -11,6 +11,7 @@ from typing import Any
 from rich.text import Text
 
 from gdnbench.analyse.cards import Card, Joint, join_runs
+from gdnbench.analyse.suite import fastest_of_joint
 from gdnbench.model.measurement import Measurement
 from gdnbench.origin import out_option
 from gdnbench.render.output import print_answer
@@ -19,7 +20,7 @@ from gdnbench.render.units import flops_bind
 from gdnbench.store.info import workload_titles
 from gdnbench.verbs.run_clocks import LEGEND, Clocks, clock_blocks, has_times
 from gdnbench.verbs.run_clocks import flat_rows as rows_of_run
-from gdnbench.verbs.run_notes import legend, warning_notes
+from gdnbench.verbs.run_notes import fastest_lines, legend, warning_notes
 from gdnbench.verbs.run_tables import Beneath, WorkloadView, rows_at
 from gdnbench.wording import first_of, plural
 
@@ -118,6 +119,12 @@ def _text(joint: Joint, by_card: bool, width: int) -> Iterator[Block]:
     yield Note("\n".join([first, *(LEGEND if joint.clocks else ())]), "meaning")
     for why, cases in joint.left_out.items():
         yield Note(f"{plural(len(cases), 'case')} {why}, so not joined: {first_of(cases, _SHOWN)}", "legend")
+    found = {
+        workload: fastest_of_joint(info, rows_at(workload, joint.measurements), times)
+        for workload, times in joint.times.items()
+    }
+    best = {workload: each for workload, each in found.items() if each}
+    yield from (Note(line, "summary") for line in fastest_lines(best, info))
 
 
 def _headline(joint: Joint) -> Text:

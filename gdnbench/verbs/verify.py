@@ -50,6 +50,7 @@ def verify(
         bool, typer.Option("--quick", help="Only the first scenario at the smallest workload; no pass for --ready.")
     ] = False,
     step_limit: options.StepLimitOption = 30.0,
+    fresh: options.FreshOption = False,
     sanitize: Annotated[
         bool,
         typer.Option("--sanitize", help="Also under compute-sanitizer; each of its tools may take 10 step limits."),
@@ -99,12 +100,14 @@ def verify(
         raise typer.Exit(_check_ready(name, ctx.params))
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.profile.sanitizer import LIMIT_STEPS, SanitizerCheck, need_sanitizer_on
     from gdnbench.verbs.progress import watch
     from gdnbench.verbs.verify_tables import print_verdicts
     from gdnbench.verify.preflight import verify_variants
 
-    sanitizer = need_sanitizer_on(gpu) if sanitize else None
+    if sanitize:
+        from gdnbench.profile.sanitizer import LIMIT_STEPS, SanitizerCheck, need_sanitizer_on
+
+        sanitizer = need_sanitizer_on(gpu)
     catalog = load_catalog(library=library)
     chosen = select_gpu(gpu, list_gpus())
     names = options.terms(kernels, kernel)
@@ -123,8 +126,9 @@ def verify(
             step_limit_s=step_limit,
             gpu=chosen,
             observer=observer,
+            warm=not fresh,
         )
-        if sanitizer and chosen:
+        if sanitize and chosen:
             limit_s = step_limit * LIMIT_STEPS
             verdicts = SanitizerCheck(catalog, sanitizer, chosen, limit_s, observer).add_to(verdicts)
     print_verdicts(verdicts, json=json, csv=csv)

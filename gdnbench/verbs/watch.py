@@ -7,21 +7,23 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog, load_catalog
 from gdnbench.catalog.entry import include_path, label_parts
 from gdnbench.catalog.request import slug_of
-from gdnbench.catalog.select import find_broken
-from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.catalog.select import find_broken, resolve_op
+from gdnbench.errors import GdnbenchError, SameSourcesError, UnknownNameError, UsageError
+from gdnbench.lint.check import LintFinding, lint_kernels
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
-from gdnbench.process.events import CaseChecked, CommandEvent, Observer
+from gdnbench.process.events import CaseChecked, CommandEvent, NoteMade, Observer
 from gdnbench.render.console import data_console
-from gdnbench.score.plan import NoVerdict, Score, ScoreRequest, Turn
-from gdnbench.score.run import score_kernel
+from gdnbench.score.plan import NoVerdict, Score, ScoreRequest, Turn, with_revision
+from gdnbench.score.run import check_quickly, score_kernel
+from gdnbench.stats.interval import Verdict
 from gdnbench.verbs.progress import watch_here
 from gdnbench.verbs.score_lines import print_history, turn_json, turn_line
 
@@ -43,18 +45,38 @@ class ScoreHistory:
         return self.done[max(ratios, key=ratios.__getitem__) - 1] if ratios else None
 
     def take(self, observer: Observer) -> Turn:
-        """Scores the sources; what an earlier turn had and is gone counts as broken: the next save may mend it."""
-        begun = datetime.now().astimezone()
+        """Scores the sources; what an earlier turn had and is gone counts as broken: the next save may mend it.
+
+        First it tells what lint finds, and a kernel that an interpreter finds wrong has its score at once.
+        """
+        begun, begun_s = datetime.now().astimezone(), time.monotonic()
         catalog = load_catalog()
+        of_source: list[str] = []
         try:
-            score = score_kernel(catalog, self.request, self.gpu, observer, warm=self.warm)
+            for finding in self._lint(catalog):
+                of_source.append(f"{finding.place.path.name}:{finding.place.line}: {finding.code} {finding.message}")
+                observer(NoteMade(of_source[-1]))
+            asked = (*with_revision(catalog, self.request, observer), self.gpu, observer)
+            score = check_quickly(*asked, warm=self.warm) or score_kernel(*asked, warm=self.warm)
+        except SameSourcesError as error:  # the next save may change them
+            op = resolve_op(catalog, self.request.op, [self.request.kernel])
+            score = Score(self.request.kernel, op, slug_of(self.gpu), self.request.against, Verdict.SAME, error.message)
         except UsageError as error:
             if not self.done:
                 raise
             score = self._broken(catalog, error)
+        seconds = {**score.seconds, "all": time.monotonic() - begun_s}
+        score = replace(score, seconds=seconds, warnings=(*of_source, *score.warnings))
         turn = Turn(len(self.done) + 1, begun, score)
         self.done.append(turn)
         return turn
+
+    def _lint(self, catalog: Catalog) -> tuple[LintFinding, ...]:
+        request = self.request
+        try:
+            return lint_kernels(catalog, [resolve_op(catalog, request.op, [request.kernel])], request.kernel).findings
+        except GdnbenchError:  # the score says why
+            return ()
 
     def _broken(self, catalog: Catalog, error: UsageError) -> Score:
         """Returns a score with the reason why the folder does not load, or else the error's message."""

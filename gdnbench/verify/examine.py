@@ -119,14 +119,8 @@ class Examination:
         self.channel.send(StepBegun(self.case.id, name, self.task.step_limit_s * factor))
 
     def _check_requirements(self) -> None:
-        kernel = self._entry.kernel
-        need = self._entry.missing()
-        if need:
-            raise UnfitError(Status.MISSING, f"needs the module {need.module}: {need.remedy}")
-        if self.task.device not in kernel.devices:
-            raise UnfitError(Status.UNSUPPORTED, "needs a GPU")
-        if reason := kernel.unsupported_reason(self.case.workload):
-            raise UnfitError(Status.UNSUPPORTED, reason)
+        if unfit := self._entry.unfit(self.task.device, self.case.workload):
+            raise UnfitError(*unfit)
 
     def _load(self) -> Binder:
         if isinstance(self._entry.kernel, TorchKernel):

@@ -26,13 +26,10 @@ MOST_TOLD = 3  # findings named in a reason; the rest are counted
 
 
 def interpret_all(task: Task, channel: EventChannel) -> None:
-    """Verifies on all kinds of inputs; beyond a series' smallest workload, for wrong indices alone, on the first."""
+    """Verifies each case on its kinds of inputs, by default on all."""
     workspaces = Workspaces(task)
     for case in task.cases:
-        smallest = min(other.workload for other in task.cases if other.workload.series == case.workload.series)
-        is_whole = case.workload == smallest and not workspaces.entry(case).kernel.floor
-        kinds = task.scenarios.get(case.id, workspaces.kinds(case.workload))
-        scenarios = kinds if is_whole else kinds[:1]
+        scenarios = task.scenarios.get(case.id, workspaces.kinds(case.workload))
         channel.send(_Interpretation(task, channel, workspaces, case).conduct(scenarios))
 
 

@@ -15,6 +15,7 @@ from gdnbench.analyse.exit_code import exit_code_of_statuses
 from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.request import device_of, requested_captures, requested_workloads, sizes_of, slug_of, timed_at
 from gdnbench.catalog.select import select_variants
+from gdnbench.codegen import ahead
 from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU, build_cases
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.model.case import Case
@@ -39,7 +40,7 @@ class Preflight:
 
     Task files and logs go to `folder`, with a `label` that is unique among preflights that share it. `record` is called
     with every event; `started` is the worker's description of its device. Another thread sets `stop` to cancel the
-    checks. Workers are forked from `warm`, or started if it is None.
+    checks. With `warm`, workers are forked from a process that stays up.
     """
 
     folder: Path
@@ -49,7 +50,7 @@ class Preflight:
     started: Started | None = None
     stop: threading.Event = field(default_factory=threading.Event)
     label: str = ""
-    warm: WarmParent | None = None
+    warm: bool = False
 
     def judge(self, task: Task, checked: PreflightVerdicts) -> None:
         """Adds each verdict to `checked` as soon as it is known; raises MachineError if a worker ends without one."""
@@ -74,7 +75,8 @@ class Preflight:
                 case _:
                     pass
 
-        outcome = supervise(WORKER, task, self.folder, name, self.environment, take, self.stop, self.warm)
+        warm = WarmParent(self.environment) if self.warm else None
+        outcome = supervise(WORKER, task, self.folder, name, self.environment, take, self.stop, warm)
         if outcome.loss:
             for case in _lost_with(by_id[outcome.case], outcome, task.cases, checked):
                 loss = replace(outcome.loss, case=case.id)
@@ -145,8 +147,11 @@ def verify_variants(
     step_limit_s: float,
     gpu: Gpu | None,
     observer: Observer,
+    warm: bool = False,
 ) -> Verification:
     """Verifies variants in worker processes; with `quick` each on the inputs that are timed at its smallest workload.
+
+    With `warm`, workers are forked from a process that stays up.
 
     Without a GPU, Triton and CUDA kernels run in interpreters, by default at the smallest workloads alone, and CUDA
     kernels are compiled for Hopper and Blackwell. Raises UsageError for an invalid seed or limit, and GdnbenchError for
@@ -179,9 +184,9 @@ def verify_variants(
     )
     with tempfile.TemporaryDirectory(prefix="gdnbench-verify-") as folder:
         if gpu:
-            verified = _verify_on_gpu(catalog, task, gpu, Path(folder), observer)
+            verified = _verify_on_gpu(catalog, task, gpu, Path(folder), observer, warm=warm)
         else:
-            verified = _verify_without_gpu(catalog, task, Path(folder), observer)
+            verified = _verify_without_gpu(catalog, task, Path(folder), observer, warm=warm)
     refusing = {
         case.label: catalog.entries[case.variant.kernel]
         for case in cases
@@ -192,28 +197,30 @@ def verify_variants(
     return replace(verified, able=able, captured=paths, quick=quick)
 
 
-def _verify_on_gpu(catalog: Catalog, task: Task, gpu: Gpu, folder: Path, observer: Observer) -> Verification:
+def _verify_on_gpu(
+    catalog: Catalog, task: Task, gpu: Gpu, folder: Path, observer: Observer, *, warm: bool
+) -> Verification:
     checked = _compile(catalog, task, (gpu.arch,), observer)
     rest = tuple(case for case in task.cases if case.id not in checked)
     observer(PhaseBegun("check", len(rest)))
-    preflight = Preflight(folder, worker_environment(gpu), observer)
+    preflight = Preflight(folder, worker_environment(gpu), observer, warm=warm)
     preflight.judge(replace(task, cases=rest), checked)
     return Verification(task.seed, gpu.name, task.cases, checked, {})
 
 
-def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Observer) -> Verification:
+def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Observer, *, warm: bool) -> Verification:
     checked = _compile(catalog, task, ARCHS_WITHOUT_GPU, observer)
     rest = [case for case in task.cases if case.id not in checked]
     interpreted = {case.id: interpreter for case in rest if (interpreter := interpreter_of(case, catalog))}
     observer(PhaseBegun("check", len(rest)))
 
     def check(stop: threading.Event) -> None:
-        preflight = Preflight(folder, worker_environment(None), observer, stop=stop)
+        preflight = Preflight(folder, worker_environment(None), observer, stop=stop, warm=warm)
         preflight.judge(replace(task, cases=others), checked)
 
     others = tuple(case for case in rest if case.id not in interpreted)
     interpret = interpreting(
-        catalog, replace(task, phase=Phase.INTERPRET, cases=tuple(rest)), folder, observer, checked
+        catalog, replace(task, phase=Phase.INTERPRET, cases=tuple(rest)), folder, observer, checked, warm=warm
     )
     run_concurrently(*([check] if others else []), *interpret)
     refused = {
@@ -234,22 +241,36 @@ def interpreting(
     *,
     warm: bool = False,
 ) -> list[Callable[[threading.Event], None]]:
-    """Returns callables that interpret kernels, a worker for each language, and add verdicts to `checked`.
+    """Returns callables that interpret kernels and add verdicts to `checked`, each with a worker for one language.
 
-    With `warm`, workers are forked from a process that stays up.
+    A case is interpreted on all kinds of inputs; beyond a series' smallest workload, for wrong indices alone, on the
+    first. Cases of one language are dealt out to as many workers as there are cores for it. With `warm`, workers are
+    forked from a process that stays up.
     """
+    by_language = {
+        kind.language: cases
+        for kind, interpreter in INTERPRETERS.items()
+        if (cases := tuple(case for case in task.cases if interpreter_of(case, catalog) == interpreter))
+    }
+    kinds = catalog.ops[task.op].inputs_to_verify
+    first = {case.id: kinds(case.workload)[:1] for case in task.cases if not _is_whole(catalog, case, task.cases)}
+    workers = max(1, ahead.build_processes() // max(1, len(by_language)))
 
     def interpret(cases: tuple[Case, ...], label: str, stop: threading.Event) -> None:
         environment = worker_environment(None, interpret=True)
-        parent = WarmParent(environment) if warm else None
-        preflight = Preflight(folder, environment, observer, stop=stop, label=label, warm=parent)
-        preflight.judge(replace(task, cases=cases), checked)
+        preflight = Preflight(folder, environment, observer, stop=stop, label=label, warm=warm)
+        preflight.judge(replace(task, cases=cases, scenarios=first | task.scenarios), checked)
 
     return [
-        partial(interpret, cases, f"{kind.language}-")
-        for kind, interpreter in INTERPRETERS.items()
-        if (cases := tuple(case for case in task.cases if interpreter_of(case, catalog) == interpreter))
+        partial(interpret, cases[place::workers], f"{language}-{place}-")
+        for language, cases in by_language.items()
+        for place in range(min(workers, len(cases)))
     ]
+
+
+def _is_whole(catalog: Catalog, case: Case, cases: Sequence[Case]) -> bool:
+    alike = (other.workload for other in cases if other.workload.series == case.workload.series)
+    return case.workload == min(alike) and not catalog.entries[case.variant.kernel].kernel.floor
 
 
 def _compile(catalog: Catalog, task: Task, archs: Sequence[str], observer: Observer) -> PreflightVerdicts:
