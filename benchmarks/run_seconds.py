@@ -1,0 +1,35 @@
+"""How long a run of all kernels takes on a GPU, by phase, with an empty build cache and with what that run left.
+
+`python -m benchmarks.run_seconds [OP [SHAPE]]` prints the seconds that `run.json` has. `run-seconds.csv` has what two
+H100s (two hosts of one kind) took for the 34 kernels and floors of decode at B=1, as three changes went in: phases are
+those that a run announces, `inputs` and `cupti` of the first two columns being processes of their own. A benchmark, not
+a test: the figures depend on the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+def main() -> None:
+    op, shape = (sys.argv[1:] + ["decode", "B=1"][len(sys.argv) - 1 :])[:2]
+    with tempfile.TemporaryDirectory() as home:
+        for builds in ("built", "kept"):
+            out = Path(home) / builds
+            command = [sys.executable, "-m", "gdnbench", "run", "--op", op, "-k", "all", "--shape", shape, "--yes"]
+            environment = {**os.environ, "XDG_CACHE_HOME": str(Path(home) / "cache")}
+            quietly = ["--out", str(out), "--quiet", "--csv"]
+            # Exit codes of verdicts are no failure here.
+            subprocess.run([*command, *quietly], check=False, env=environment, stdout=subprocess.DEVNULL)
+            (info,) = out.glob("*/run.json")
+            seconds = json.loads(info.read_text())["seconds"]
+            print(f"builds {builds}:", ", ".join(f"{phase} {taken:.1f} s" for phase, taken in seconds.items()))
+
+
+if __name__ == "__main__":
+    main()
