@@ -29,7 +29,8 @@ _READ_BY_IMPORTS = ("CUDA", "GOMP", "KMP", "LD_", "MKL", "NVIDIA", "OMP", "OPENB
 """Prefixes of the environment variables that Python, torch and Triton read when they are loaded."""
 
 
-_STARTING = threading.Lock()
+_STARTING: dict[Path, threading.Lock] = {}
+"""By socket: threads that need a process at once start one."""
 
 
 class ForkedProcess:
@@ -116,11 +117,11 @@ class WarmParent:
             raise
 
     def _connect(self) -> socket.socket:
-        with _STARTING:
-            return self._connect_or_start()
-
-    def _connect_or_start(self) -> socket.socket:
         path = self._socket_path()
+        with _STARTING.setdefault(path, threading.Lock()):
+            return self._connect_or_start(path)
+
+    def _connect_or_start(self, path: Path) -> socket.socket:
         with contextlib.suppress(OSError):
             return _open(path)
         with path.with_suffix(".log").open("wb") as log:
