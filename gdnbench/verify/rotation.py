@@ -120,10 +120,13 @@ class TimedChecks:
         self._begin_s = self._round_s = math.nan
 
     def open(self, places: Sequence[int], number: int, *, is_last: bool = False) -> None:
-        """Prepares a round's placements and draws how many launches are checked, at least one in the last round."""
+        """Prepares a round's placements and draws how many launches are checked.
+
+        They are the most in a timer's first round, and one or more in its last.
+        """
         self._launches = 0
         self.at.clear()
-        self._wanted = max(self._draw_number(), int(is_last))
+        self._wanted = MOST_CHECKED if number == BURN_IN else max(self._draw_number(), int(is_last))
         self._begin_s = time.perf_counter()
         self.at.draws.begin(number)
         for each in places:
