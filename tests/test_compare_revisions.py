@@ -110,6 +110,7 @@ def test_both_revisions_are_measured_in_one_run_and_the_checkout_stays(bench, hi
     index = (history.parent / ".git" / "index").stat()
     done = bench("compare", "one", "slow", *SHORT, "--fail-on", "slower:50%", "--out", str(bench.results))
     one, slow = named(history, "one"), named(history, "slow")
+    assert done.out, done.err
     assert statuses(done) == {one: ("baseline", "ok"), f"{one}@again": ("control", "ok"), slow: ("kernel", "ok")}
     assert done.code == ExitCode.REGRESSION
     assert f"{slow} at M=4 N=48 Kd=32 is slower by more than 50" in done.err
