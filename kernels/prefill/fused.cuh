@@ -16,44 +16,55 @@ GDNBENCH_PHASE_NAMES(keys, pairs, couple, invert, solve, gates, narrow, ready, r
 
 namespace gdn {
 
-// By the warpgroup that prepares, a warp a row of tiles. It brings the keys, too.
-__device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place& from, const Walk& walk, int warp,
+// By the warpgroup that prepares, a warp a row of tiles. It brings the keys, too. Of several such groups each takes
+// every chunk of that number, from its own on.
+template <int Groups, class Memory>
+__device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from, const Walk& walk, int group, int warp,
                                                unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
+  static_assert(Groups == 1 || Groups == 2, "there are places for so many");
+  constexpr int AHEAD = 2 / Groups;  // of a group's own chunks
   if (walk.chunks == 0) return;
+  const auto synchronise_group = [&] {
+    if (Groups == 1 || group == 0)
+      synchronise<PREPARING>();
+    else
+      synchronise<SHOWING>();  // nothing is shown then
+  };
+  RawGates(&raw_gates)[2] = memory.raw_gates[group];
   GateInputs inputs;
   const auto load_gates = [&](int chunk) { inputs.load(from.a, from.b, chunk * CHUNK, walk.tokens, lane); };
   // The warps that have the least of the triangle see to the gates, one a chunk ahead of the others.
   const auto gates = [&](int raw, int whole) {
     if (warp == 0) {
-      sum_decays(memory.raw_gates[raw % 2], inputs, from.rate, from.dt_bias, walk.tokens - raw * CHUNK, lane);
-      load_gates(raw + 1);
+      sum_decays(raw_gates[raw / Groups % 2], inputs, from.rate, from.dt_bias, walk.tokens - raw * CHUNK, lane);
+      load_gates(raw + Groups);
     }
     const int place = KeyRing::place(whole);
-    if (warp == 1 && whole >= 0) store_gates(memory.gates[place], memory.raw_gates[whole % 2], lane);
-    if (warp == 2 && whole >= 0) store_tile_gates(memory.gates[place], memory.raw_gates[whole % 2], lane);
+    if (warp == 1 && whole >= 0) store_gates(memory.gates[place], raw_gates[whole / Groups % 2], lane);
+    if (warp == 2 && whole >= 0) store_tile_gates(memory.gates[place], raw_gates[whole / Groups % 2], lane);
   };
   const auto bring_keys = [&](int chunk) {  // of chunks that are not there zeros: nothing waits for them
     const int place = KeyRing::place(chunk);
     bring<KEY_PIECES>(memory.keys[place], from.k, GDN_HQ * GDN_K, walk, chunk, memory.keys_there[place],
                       warp * WARP + worked_out_anew(lane), banded<CHUNK>);
   };
-  if (warp == 0) load_gates(0);
+  if (warp == 0) load_gates(group);
 #pragma unroll 1
-  for (int chunk = 0; chunk < 2; ++chunk) bring_keys(chunk);
+  for (int own = 0; own < AHEAD; ++own) bring_keys(group + own * Groups);
 #pragma unroll
   for (int i = 0; i < SOLVED_STAGES; ++i)
-    if (warp == i + 1) clear_above(memory.solved[i], lane);
+    if (group == 0 && warp == i + 1) clear_above(memory.solved[i], lane);
 #pragma unroll 1
-  for (int chunk = 0; chunk < 3; ++chunk) {  // as far ahead as the loop goes on
-    gates(chunk, chunk - 1);
-    synchronise<PREPARING>();
+  for (int own = 0; own <= AHEAD; ++own) {  // as far ahead as the loop goes on
+    gates(group + own * Groups, group + (own - 1) * Groups);
+    synchronise_group();
   }
 #pragma unroll 1
-  for (int chunk = 0; chunk < walk.chunks; ++chunk) {
+  for (int chunk = group; chunk < walk.chunks; chunk += Groups) {
     const int place = KeyRing::place(chunk);
     const ChunkGates& own = memory.gates[place];
-    TriangleTiles& triangle = memory.triangles[chunk % 2];
+    TriangleTiles& triangle = memory.triangles[group][chunk / Groups % 2];
     lane = worked_out_anew(lane);
     wait(memory.keys_there[place], KeyRing::parity(chunk));
     fence_async_proxy();
@@ -78,21 +89,22 @@ __device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place&
     factors.apply_diagonal(own_tile, sums, warp);
     store_coupling(triangle, sums, factors, warp, lane);
     GDNBENCH_PHASE(couple);
-    invert_tile(diagonal, memory.diagonals[warp], own_tile, lane);
+    invert_tile(diagonal, memory.diagonals[group][warp], own_tile, lane);
     store_matrices(half_tile_address(triangle.inverse[warp], lane), diagonal);
-    synchronise<PREPARING>();
+    synchronise_group();
     GDNBENCH_PHASE(invert);
     solve_any_row(memory.solved[chunk % SOLVED_STAGES], triangle, diagonal, own.beta, warp, lane);
     fence_async_proxy();
     arrive_together(memory.inverse_there[place], lane);
     GDNBENCH_PHASE(solve);
-    gates(chunk + 3, chunk + 2);
+    gates(chunk + (AHEAD + 1) * Groups, chunk + AHEAD * Groups);
     GDNBENCH_PHASE(gates);
   }
 }
 
 // By the warps that carry the state: a chunk's values.
-__device__ __forceinline__ void bring_values(FusedMemory& memory, const __nv_bfloat16* v, int chunk, const Walk& walk,
+template <class Memory>
+__device__ __forceinline__ void bring_values(Memory& memory, const __nv_bfloat16* v, int chunk, const Walk& walk,
                                              int warp, unsigned lane) {
   const int place = ValueRing::place(chunk);
   bring<ROWS / 8, STATE_WARPS * WARP>(memory.values[place], v, GDN_HV * GDN_V, walk, chunk, memory.values_there[place],
@@ -139,12 +151,13 @@ __device__ __forceinline__ void begin_state(State& s, FusedMemory& memory, const
 }
 
 // By warp `warp` of those that carry the state: takes its 16 rows of the state through the chunks.
-__device__ __forceinline__ void carry_state(State& s, FusedMemory& memory, const __nv_bfloat16* v, const Walk& walk,
+template <class Memory>
+__device__ __forceinline__ void carry_state(State& s, Memory& memory, const __nv_bfloat16* v, const Walk& walk,
                                             int warp, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
 #pragma unroll 1
   for (int chunk = 0; chunk < walk.chunks; ++chunk) {
-    const int shown = chunk - walk.silent, place = KeyRing::place(chunk);
+    const int shown = Memory::SHOWS ? chunk - walk.silent : -1, place = KeyRing::place(chunk);
     const ChunkGates& gates = memory.gates[place];
     Sum sums[TOKEN_PAIRS];
     Operand begun[KEY_TILES], r[SIDE], u[SIDE];  // r begins as v
@@ -322,13 +335,14 @@ __device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& 
 }
 
 // A block: carries the state of its rows through the chunks, and writes their outputs. Its memory is initialised.
+// `begin` makes a warp's rows of the first state from zeros, and brings the first chunk's values.
+template <class Begin>
 __device__ __forceinline__ void prefill(FusedMemory& memory, const Place& at, const Walk& walk, float scale, int warp,
-                                        unsigned lane) {
+                                        unsigned lane, const Begin& begin) {
   if (warp < STATE_WARPS) {
     take_registers<160>();
     State s = {};
-    bring_values(memory, at.v, 0, walk, warp, lane);
-    begin_state(s, memory, at.state, warp, lane);
+    begin(s);
     carry_state(s, memory, at.v, walk, warp, lane);
     if (at.new_state != nullptr) store_state(at.new_state + static_cast<size_t>(warp * TILE) * GDN_K, s, lane);
   } else if (warp < STATE_WARPS + GROUP_WARPS) {
@@ -336,7 +350,7 @@ __device__ __forceinline__ void prefill(FusedMemory& memory, const Place& at, co
     write_outputs(memory, at, scale, walk, warp - STATE_WARPS, lane);
   } else {
     give_registers<72>();
-    prepare_chunks(memory, at, walk, warp - STATE_WARPS - GROUP_WARPS, lane);
+    prepare_chunks<1>(memory, at, walk, 0, warp - STATE_WARPS - GROUP_WARPS, lane);
   }
 }
 

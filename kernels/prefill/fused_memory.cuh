@@ -41,6 +41,7 @@ union Queries {
 
 // Shared memory of a block.
 struct FusedMemory {
+  static constexpr bool SHOWS = true;  // writes outputs
   alignas(1024) Rows keys[KEY_STAGES];
   Queries queries[QUERY_STAGES];
   Handed<GDN_K> begun;                           // S at a chunk's beginning
@@ -48,9 +49,9 @@ struct FusedMemory {
   alignas(1024) Triangle solved[SOLVED_STAGES];  // (I + A)^-1 diag(beta)
   __nv_bfloat16 values[VALUE_STAGES][CHUNK * ROWS];
   ChunkGates gates[KEY_STAGES];
-  RawGates raw_gates[2];
-  TriangleTiles triangles[2];
-  DiagonalBlocks diagonals[SIDE];
+  RawGates raw_gates[1][2];  // of each warpgroup that prepares
+  TriangleTiles triangles[1][2];
+  DiagonalBlocks diagonals[1][SIDE];
   float decays[FUSED_THREADS / WARP];
   // Of a chunk's keys: copied; fit for products, and the gates known; its inverse, too; done with.
   Barrier keys_there[KEY_STAGES], ready[KEY_STAGES], inverse_there[KEY_STAGES], done[KEY_STAGES];

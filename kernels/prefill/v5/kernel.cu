@@ -1,0 +1,132 @@
+// v4 for heads that remember, too: what a segment makes of any state is worked out first, of all segments at once.
+#include "transitions.cuh"
+
+static_assert(GDN_V == gdn::ROWS && GDN_K == gdn::ROWS, "a block has all rows of the state, and of M");
+
+// Of all sequences, not counting the last of each; the declaration counts them, too.
+constexpr int SEGMENTS = BLOCKS / GDN_HV > 1 ? BLOCKS / GDN_HV : 1;
+
+namespace {
+
+// Where a block's segment lies.
+struct Span : gdn::Segment {
+  long long begin;  // the sequence's first token
+  int size, place;  // chunks of a segment, and the segment's number in its sequence
+  int left;         // tokens from its beginning to the sequence's end
+  int slot;         // of the sequence's first segment, among the transitions
+
+  __device__ __forceinline__ Span(const long long* cu_seqlens, long long sequences, long long chunks, unsigned lane)
+      : size(gdn::segment_chunks(static_cast<int>(chunks), SEGMENTS)) {
+    static_cast<gdn::Segment&>(*this) =
+        gdn::find_segment(cu_seqlens, static_cast<int>(sequences), static_cast<int>(blockIdx.z), size, lane);
+    begin = cu_seqlens[sequence];
+    left = static_cast<int>(cu_seqlens[sequence + 1] - begin) - first * gdn::CHUNK;
+    place = gdn::uniform(first / size);
+    slot = chunks_before / size;  // two segments that are not last begin `size` chunks apart at least
+  }
+  __device__ __forceinline__ bool is_last() const { return left <= size * gdn::CHUNK; }
+  __device__ __forceinline__ bool is_composed() const {
+    return first * gdn::CHUNK + left > (gdn::FEWEST_COMPOSED - 1) * size * gdn::CHUNK;
+  }
+};
+
+}  // namespace
+
+// Block (i, h, n): B, or M if i is 1, of value head h and segment n, if any later segment needs it.
+extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
+    gdn_prefill_transitions(const __nv_bfloat16* __restrict__ k, const __nv_bfloat16* __restrict__ v,
+                            const float* __restrict__ A_log, const float* __restrict__ dt_bias,
+                            const __nv_bfloat16* __restrict__ a, const __nv_bfloat16* __restrict__ b,
+                            const long long* __restrict__ cu_seqlens, gdn::Transition* __restrict__ transitions,
+                            float* __restrict__ decays, const long long sequences, const long long chunks) {
+  extern __shared__ __align__(1024) char bytes[];
+  auto& memory = *reinterpret_cast<gdn::TransitionMemory*>(bytes);
+  const unsigned lane = threadIdx.x % gdn::WARP;
+  const int warp = gdn::uniform(threadIdx.x / gdn::WARP);
+  const bool is_added = blockIdx.x == 0;
+  const int head = blockIdx.y, key_head = head / gdn::SHARE;
+  const Span span(cu_seqlens, sequences, chunks, lane);
+  if (span.is_last() || !span.is_composed()) return;
+  if (threadIdx.x == 0) memory.initialise();
+  const float rate = expf(A_log[head]), bias = dt_bias[head];
+  const long long token = span.begin + static_cast<long long>(span.first) * gdn::CHUNK;
+  const size_t slot = static_cast<size_t>(span.slot + span.place) * GDN_HV + head;
+  const bool is_followed = span.left > 2 * span.size * gdn::CHUNK;  // by a segment that is not the last
+  float kept[2];
+  gdn::sum_segments(kept, memory, a + token * GDN_HV + head, rate, bias, span.size, is_followed, warp, lane);
+  if (is_added && threadIdx.x == 0) decays[slot] = kept[0];
+  // M brings a state to the next segment; B is part of that, and of the state of the one after it if this is forgotten.
+  const bool is_kept = kept[0] >= -gdn::FORGOTTEN_BITS, is_next_kept = kept[1] >= -gdn::FORGOTTEN_BITS;
+  if (!is_kept && !(is_added && is_next_kept)) return;
+
+  const gdn::Place from = {
+      nullptr,
+      k + (token * GDN_HQ + key_head) * GDN_K,
+      v + (token * GDN_HV + head) * GDN_V,
+      a + token * GDN_HV + head,
+      b + token * GDN_HV + head,
+      nullptr,
+      nullptr,
+      nullptr,
+      rate,
+      bias,
+  };
+  gdn::find_transition(memory, from, span.size, is_added, transitions[slot], warp, lane);
+}
+
+// Block (h, n): the outputs of value head h in segment n.
+extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
+    gdn_prefill(const __nv_bfloat16* __restrict__ q, const __nv_bfloat16* __restrict__ k,
+                const __nv_bfloat16* __restrict__ v, const float* __restrict__ state, const float* __restrict__ A_log,
+                const float* __restrict__ dt_bias, const __nv_bfloat16* __restrict__ a,
+                const __nv_bfloat16* __restrict__ b, const long long* __restrict__ cu_seqlens, const float scale,
+                __nv_bfloat16* __restrict__ output, float* __restrict__ new_state,
+                const gdn::Transition* __restrict__ transitions, const float* __restrict__ decays,
+                const long long sequences, const long long chunks) {
+  extern __shared__ __align__(1024) char bytes[];
+  auto& memory = *reinterpret_cast<gdn::ComposedMemory*>(bytes);
+  if (threadIdx.x == 0) memory.initialise();
+  const unsigned lane = threadIdx.x % gdn::WARP;
+  const int warp = gdn::uniform(threadIdx.x / gdn::WARP);
+  const int head = blockIdx.y, key_head = head / gdn::SHARE;
+  const Span span(cu_seqlens, sequences, chunks, lane);
+  const int tokens = gdn::uniform(min(span.left, span.size * gdn::CHUNK));
+  const float rate = expf(A_log[head]), bias = dt_bias[head];
+  const size_t slot = static_cast<size_t>(span.slot) * GDN_HV + head;
+  gdn::Origin origin = {0, true};
+  if (span.is_composed()) origin = gdn::find_origin(decays + slot, span.place, lane);
+  origin.transitions = gdn::uniform(origin.transitions);
+  const bool is_composed = origin.transitions > 0;
+  __syncthreads();
+  const int silent = is_composed ? 0
+                                 : gdn::uniform(gdn::chunks_that_matter(memory.decays, a + span.begin * GDN_HV + head,
+                                                                        rate, bias, span.first, warp, lane));
+
+  const int first = span.first - silent;
+  const size_t of_state = (static_cast<size_t>(span.sequence) * GDN_HV + head) * (GDN_V * GDN_K);
+  const long long token = span.begin + static_cast<long long>(first) * gdn::CHUNK, shown = token + silent * gdn::CHUNK;
+  const gdn::Place at = {
+      q + (token * GDN_HQ + key_head) * GDN_K,
+      k + (token * GDN_HQ + key_head) * GDN_K,
+      v + (token * GDN_HV + head) * GDN_V,
+      a + token * GDN_HV + head,
+      b + token * GDN_HV + head,
+      first == 0 || (is_composed && !origin.from_zeros) ? state + of_state : nullptr,
+      output + (shown * GDN_HV + head) * GDN_V,
+      tokens == span.left ? new_state + of_state : nullptr,
+      rate,
+      bias,
+  };
+  const int all = silent * gdn::CHUNK + tokens;
+  const gdn::Walk walk = {gdn::chunks_of(0, all), silent, all};
+  const auto begin_walk = [&](gdn::State& s) {
+    if (is_composed) {
+      if (at.state != nullptr) gdn::load_state(s, at.state + static_cast<size_t>(warp * gdn::TILE) * GDN_K, lane);
+      gdn::compose(s, memory, transitions + slot + static_cast<size_t>(span.place - origin.transitions) * GDN_HV,
+                   origin, warp, lane);
+    }
+    gdn::bring_values(memory, at.v, 0, walk, warp, lane);
+    if (!is_composed) gdn::begin_state(s, memory, at.state, warp, lane);
+  };
+  gdn::prefill(memory, at, walk, scale, warp, lane, begin_walk);
+}
