@@ -13,10 +13,18 @@ namespace gdn {
 struct alignas(128) Transition {
   unsigned short rest[GDN_K * GDN_K];  // R in fp16 times 1 / unit, in bands as wgmma reads them
   float added[ROWS * GDN_K];           // B as lanes hold it: of each warp, a float4 of all lanes after the other
-  float diagonal[GDN_K];               // d
-  float unit;                          // a power of two
+  struct Diagonal {
+    float numbers[GDN_K];  // d
+    float unit[4];         // a power of two, alike
+  } diagonal;
 };
 
+constexpr int FEWEST_COMPOSED = 3;  // segments of a sequence: the second one of two may as well begin where the first does
+
+// Whether a state is still known after a segment, by log2 of what it decays by.
+__device__ __forceinline__ bool is_kept(float decay) { return decay >= -FORGOTTEN_BITS; }
+
+constexpr int COMPOSE_STAGES = 3;
 constexpr int LANE_QUADS = 2 * KEY_TILES;  // float4 of a lane, of a warp's rows of the state
 
 // By a lane: where its numbers of B lie.
@@ -37,63 +45,6 @@ struct PowerOfTwo {
 };
 
 constexpr int LEAST_OF_STATE = -50, LEAST_OF_TRANSITION = -30;
-
-// How the state at a segment's beginning is had: from so many transitions before it, of which the first begins with
-// zeros or with the sequence's own state. None if it is forgotten so soon that a walk through the last segment's chunks
-// tells it.
-struct Origin {
-  int transitions;
-  bool from_zeros;
-};
-
-// `decays` has log2 of what the head's states decay by over each segment, from the sequence's first one on.
-__device__ __forceinline__ Origin find_origin(const float* decays, int segment, unsigned lane) {
-  float kept = 0.f;
-  for (int back = 0; back < segment; back += WARP) {
-    const int before = segment - 1 - back - static_cast<int>(lane);
-    const float through = kept + sum_to_here(before >= 0 ? decays[before * GDN_HV] : 0.f, lane);
-    const unsigned forgotten = __ballot_sync(ALL_LANES, through < -FORGOTTEN_BITS);
-    if (forgotten != 0) {
-      const int transitions = back + __ffs(forgotten);
-      return {transitions == 1 ? 0 : transitions, true};
-    }
-    kept = __shfl_sync(ALL_LANES, through, WARP - 1);
-  }
-  return {segment, false};
-}
-
-// Shared memory of a block that may begin with a composed state. Transitions lie in places that are used later.
-struct ComposedMemory : FusedMemory {
-  Barrier added_there, rest_there;
-
-  // By one thread of a block, which synchronises after it.
-  __device__ __forceinline__ void initialise() {
-    gdn::initialise(added_there, 1);
-    gdn::initialise(rest_there, 1);
-    FusedMemory::initialise();
-  }
-  // B of a quarter of the warps, or of two quarters.
-  __device__ __forceinline__ float* added(int quarter) {
-    if (quarter < 2) return reinterpret_cast<float*>(&values[quarter]);
-    return quarter == 2 ? reinterpret_cast<float*>(written.rows) : reinterpret_cast<float*>(&queries[1]);
-  }
-  __device__ __forceinline__ float* diagonal() { return added(3) + ROWS * GDN_K / 4; }
-  // By one thread.
-  __device__ __forceinline__ void bring_added(const Transition& from) {
-    constexpr unsigned QUARTER = sizeof(from.added) / 4;
-    static_assert(sizeof(values[0]) == QUARTER && sizeof(written.rows) == QUARTER &&
-                      sizeof(queries[1]) >= QUARTER + sizeof(from.diagonal) && sizeof(begun.rows) == sizeof(from.rest),
-                  "a transition fills these places");
-    arrive_expecting(added_there, sizeof(from.added) + sizeof(from.diagonal));
-#pragma unroll
-    for (int i = 0; i < 4; ++i) load_bulk(added(i), from.added + i * (ROWS * GDN_K / 4), QUARTER, added_there);
-    load_bulk(diagonal(), from.diagonal, sizeof(from.diagonal), added_there);
-  }
-  __device__ __forceinline__ void bring_rest(const Transition& from) {
-    arrive_expecting(rest_there, sizeof(from.rest));
-    load_bulk(begun.rows, from.rest, sizeof(from.rest), rest_there);
-  }
-};
 
 // Of each of a lane's two rows, the greatest number of the whole row.
 __device__ __forceinline__ void find_greatest(float (&greatest)[2], const State& s) {
@@ -120,60 +71,109 @@ __device__ __forceinline__ void narrow_scaled(Operand (&to)[KEY_TILES], const St
     }
 }
 
-// By the warps that carry the state: takes it through transitions, which are those of a sequence's segments.
-__device__ __forceinline__ void compose(State& s, ComposedMemory& memory, const Transition* transitions,
-                                        const Origin& origin, int warp, unsigned lane) {
-  const bool brings = warp == 0 && lane == 0;
-  const int begin = origin.from_zeros ? 1 : 0;  // of zeros the first transition makes B
-  if (brings) {
-    memory.bring_added(transitions[0]);
-    memory.bring_rest(transitions[begin * GDN_HV]);
+// Places for transitions on their way, for a block of 64 rows of the state.
+struct ComposeMemory {
+  struct Slot {
+    alignas(1024) unsigned short rest[GDN_K * GDN_K];
+    float added[GROUP_ROWS * GDN_K];
+    Transition::Diagonal diagonal;
+  } slots[COMPOSE_STAGES];
+  Barrier there[COMPOSE_STAGES];
+  float decays[SEGMENTS];  // log2 of what states decay by over each segment
+
+  // By one thread of a block, which synchronises after it.
+  __device__ __forceinline__ void initialise() {
+    for (Barrier& barrier : there) gdn::initialise(barrier, 1);
+    fence_async_proxy();
   }
-  const float4* const added = reinterpret_cast<const float4*>(memory.added(warp / 2)) + warp % 2 * (LANE_QUADS * WARP);
+  // By one thread: what number `count` of the transitions has for rows from `group` times 64 on; B alone if the state
+  // is forgotten.
+  __device__ __forceinline__ void bring(const Transition& from, bool is_kept, int group, int count) {
+    Slot& slot = slots[count % COMPOSE_STAGES];
+    Barrier& barrier = there[count % COMPOSE_STAGES];
+    arrive_expecting(barrier, sizeof(slot.added) + (is_kept ? sizeof(slot.diagonal) + sizeof(slot.rest) : 0));
+    load_bulk(slot.added, from.added + group * (GROUP_ROWS * GDN_K), sizeof(slot.added), barrier);
+    if (!is_kept) return;
+    load_bulk(&slot.diagonal, &from.diagonal, sizeof(slot.diagonal), barrier);
+    load_bulk(slot.rest, from.rest, sizeof(slot.rest), barrier);
+  }
+};
+
+// S = S M + B.
+__device__ __forceinline__ void take_transition(State& s, const ComposeMemory::Slot& slot, const float4* added,
+                                                unsigned lane) {
+  Operand narrowed[KEY_TILES];
+  float greatest[2], up[2], down[2];
+  find_greatest(greatest, s);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const PowerOfTwo power = PowerOfTwo::of<LEAST_OF_STATE>(greatest[half]);
+    up[half] = power.to;
+    down[half] = power.from;
+  }
+  narrow_scaled(narrowed, s, up);
+  // Both factors' scales are those of the sums, too.
+  const float unit = slot.diagonal.unit[0], to_unit = 1.f / unit;
+  const float scales[2] = {up[0] * to_unit, up[1] * to_unit}, back[2] = {down[0] * unit, down[1] * unit};
+#pragma unroll
+  for (int n = 0; n < LANE_QUADS; ++n) {
+    const float2 d = *reinterpret_cast<const float2*>(&slot.diagonal.numbers[n * 8 + lane % 4 * 2]);
+    const float4 b = added[quad_of_lane(n, lane)];
+    s[n][0] = scales[0] * fmaf(d.x, s[n][0], b.x);
+    s[n][1] = scales[0] * fmaf(d.y, s[n][1], b.y);
+    s[n][2] = scales[1] * fmaf(d.x, s[n][2], b.z);
+    s[n][3] = scales[1] * fmaf(d.y, s[n][3], b.w);
+  }
+  keep_in_place(s);
+  keep_in_place(narrowed);
+  fence_warpgroup();
+  const Matrix rest = matrix(slot.rest, GDN_K * BAND_BYTES);
+#pragma unroll
+  for (int k = 0; k < KEY_TILES; ++k) multiply_fp16(s, narrowed[k], rest.descriptor(k * (TILE * BAND_BYTES)));
+  complete(s);
+  scale_rows(s, back);
+}
+
+// A warpgroup: 64 rows, from `group` times 64 on, of the states after a sequence's segments but the last, `begun`
+// [segments, HV, V, K], where a head has not forgotten all that was before the segment.
+__device__ __forceinline__ void compose(ComposeMemory& memory, const float* state, const Transition* transitions,
+                                        int segments, int group, float* begun, int warp, unsigned lane) {
+  const auto keeps = [&](int segment) { return segment < segments && is_kept(memory.decays[segment]); };
+  // B alone is the state of the segment after the next one, if the state before is forgotten but that is not.
+  const auto counts = [&](int segment) { return keeps(segment) || keeps(segment + 1); };
+  int brought = 0, ahead = 0;
+  const auto bring_next = [&] {
+    while (ahead < segments && !counts(ahead)) ++ahead;
+    if (ahead == segments) return;
+    memory.bring(transitions[static_cast<size_t>(ahead) * GDN_HV], keeps(ahead), group, brought++);
+    ++ahead;
+  };
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < COMPOSE_STAGES; ++i) bring_next();
+  }
+  const size_t rows = static_cast<size_t>(group * GROUP_ROWS + warp * TILE) * GDN_K;
+  State s;
+  load_state(s, state + rows, lane);
+  int taken = 0;
 #pragma unroll 1
-  for (int step = 0; step < origin.transitions; ++step) {
-    const Transition& here = transitions[step * GDN_HV];
-    const bool is_last = step + 1 == origin.transitions;
-    const float unit = here.unit;
-    Operand narrowed[KEY_TILES];
-    float greatest[2], up[2], down[2];
-    find_greatest(greatest, s);
+  for (int segment = 0; segment < segments; ++segment) {
+    if (!counts(segment)) continue;
+    const ComposeMemory::Slot& slot = memory.slots[taken % COMPOSE_STAGES];
+    const float4* const added = reinterpret_cast<const float4*>(slot.added) + warp * (LANE_QUADS * WARP);
+    wait(memory.there[taken % COMPOSE_STAGES], taken / COMPOSE_STAGES % 2);
+    if (keeps(segment)) {
+      take_transition(s, slot, added, lane);
+      store_state(begun + static_cast<size_t>(segment) * (GDN_HV * GDN_V * GDN_K) + rows, s, lane);
+    } else {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const PowerOfTwo power = PowerOfTwo::of<LEAST_OF_STATE>(greatest[half]);
-      up[half] = power.to;
-      down[half] = power.from;
+      for (int n = 0; n < LANE_QUADS; ++n) {
+        const float4 b = added[quad_of_lane(n, lane)];
+        s[n][0] = b.x, s[n][1] = b.y, s[n][2] = b.z, s[n][3] = b.w;
+      }
     }
-    narrow_scaled(narrowed, s, up);
-    wait(memory.added_there, step % 2);
-#pragma unroll
-    for (int n = 0; n < LANE_QUADS; ++n) {
-      const float2 d = *reinterpret_cast<const float2*>(memory.diagonal() + n * 8 + lane % 4 * 2);
-      const float4 b = added[quad_of_lane(n, lane)];
-      s[n][0] = fmaf(d.x, s[n][0], b.x);
-      s[n][1] = fmaf(d.y, s[n][1], b.y);
-      s[n][2] = fmaf(d.x, s[n][2], b.z);
-      s[n][3] = fmaf(d.y, s[n][3], b.w);
-    }
-    synchronise<CARRYING>();
-    if (brings && !is_last) memory.bring_added(transitions[(step + 1) * GDN_HV]);
-    if (step < begin) continue;
-    // Both factors' scales are those of the sums, too.
-    const float to_unit = 1.f / unit;
-    const float scales[2] = {up[0] * to_unit, up[1] * to_unit}, back[2] = {down[0] * unit, down[1] * unit};
-    scale_rows(s, scales);
-    keep_in_place(s);
-    keep_in_place(narrowed);
-    wait(memory.rest_there, (step - begin) % 2);
-    fence_warpgroup();
-    const Matrix rest = matrix(memory.begun.rows, GDN_K * BAND_BYTES);
-#pragma unroll
-    for (int k = 0; k < KEY_TILES; ++k) multiply_fp16(s, narrowed[k], rest.descriptor(k * (TILE * BAND_BYTES)));
-    complete(s);
-    scale_rows(s, back);
-    keep_in_place(s);
-    synchronise<CARRYING>();
-    if (brings && !is_last) memory.bring_rest(transitions[(step + 1) * GDN_HV]);
+    ++taken;
+    __syncthreads();
+    if (threadIdx.x == 0) bring_next();
   }
 }
 

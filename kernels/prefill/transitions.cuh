@@ -9,7 +9,6 @@
 namespace gdn {
 
 constexpr int PREPARERS = 2;
-constexpr int FEWEST_COMPOSED = 3;  // segments of a sequence: the second one of two begins where the first one does
 
 // Shared memory of a block, as the functions of fused.cuh know it.
 struct TransitionMemory {
@@ -71,11 +70,10 @@ __device__ __forceinline__ void sum_segments(float (&decays)[2], TransitionMemor
     if (lane == 0) memory.decays[i][warp] = LOG2_E * rate * sum;
   }
   __syncthreads();
-#pragma unroll 1
+#pragma unroll
   for (int i = 0; i < 2; ++i) {
-    float sum = 0.f;
-    for (const float part : memory.decays[i]) sum += part;
-    decays[i] = sum;
+    decays[i] = 0.f;
+    for (const float part : memory.decays[i]) decays[i] += part;
   }
   if (!has_second) decays[1] = -2.f * FORGOTTEN_BITS;
 }
@@ -105,7 +103,7 @@ __device__ __forceinline__ void store_multiplied(Transition& to, TransitionMemor
     for (int i = 0; i < 4; ++i) {
       const int row = warp * TILE + static_cast<int>(lane / 4) + i / 2 * 8;
       if (row == n * 8 + static_cast<int>(lane % 4) * 2 + i % 2) {
-        to.diagonal[row] = s[n][i];
+        to.diagonal.numbers[row] = s[n][i];
         s[n][i] = 0.f;
       }
     }
@@ -124,8 +122,8 @@ __device__ __forceinline__ void store_multiplied(Transition& to, TransitionMemor
   narrow_scaled(narrowed, s, factors);
   store_rows<GDN_K>(shared_address(memory.rest), narrowed, warp, lane);
   synchronise<CARRYING>();
-  if (warp == 0 && lane == 0) to.unit = power.from;
-  store_block<STATE_WARPS * WARP>(to.rest, memory.rest, sizeof(memory.rest));
+  if (warp == 0 && lane < 4) to.diagonal.unit[lane] = power.from;
+  store_block<STATE_WARPS * WARP>(&to.rest, &memory.rest, sizeof(memory.rest));
   wait_for_block_stores();
 }
 

@@ -1,10 +1,10 @@
 // v4 for heads that remember, too: what a segment makes of any state is worked out first, of all segments at once.
+// Of all sequences, not counting the last of each; the declaration counts them, too.
+constexpr int SEGMENTS = BLOCKS / GDN_HV > 1 ? BLOCKS / GDN_HV : 1;
+
 #include "transitions.cuh"
 
 static_assert(GDN_V == gdn::ROWS && GDN_K == gdn::ROWS, "a block has all rows of the state, and of M");
-
-// Of all sequences, not counting the last of each; the declaration counts them, too.
-constexpr int SEGMENTS = BLOCKS / GDN_HV > 1 ? BLOCKS / GDN_HV : 1;
 
 namespace {
 
@@ -55,9 +55,8 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
   float kept[2];
   gdn::sum_segments(kept, memory, a + token * GDN_HV + head, rate, bias, span.size, is_followed, warp, lane);
   if (is_added && threadIdx.x == 0) decays[slot] = kept[0];
-  // M brings a state to the next segment; B is part of that, and of the state of the one after it if this is forgotten.
-  const bool is_kept = kept[0] >= -gdn::FORGOTTEN_BITS, is_next_kept = kept[1] >= -gdn::FORGOTTEN_BITS;
-  if (!is_kept && !(is_added && is_next_kept)) return;
+  // M brings a state to the next segment; B is part of that, and the state of the one after it if this is forgotten.
+  if (!gdn::is_kept(kept[0]) && !(is_added && gdn::is_kept(kept[1]))) return;
 
   const gdn::Place from = {
       nullptr,
@@ -74,6 +73,28 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
   gdn::find_transition(memory, from, span.size, is_added, transitions[slot], warp, lane);
 }
 
+// Block (i, h, n): rows i * 64 … of the states of value head h after the segments of sequence n.
+extern "C" __global__ void __launch_bounds__(gdn::GROUP, 1)
+    gdn_prefill_compose(const float* __restrict__ state, const long long* __restrict__ cu_seqlens,
+                        const gdn::Transition* __restrict__ transitions, const float* __restrict__ decays,
+                        float* __restrict__ begun, const long long chunks) {
+  extern __shared__ __align__(1024) char bytes[];
+  auto& memory = *reinterpret_cast<gdn::ComposeMemory*>(bytes);
+  const unsigned lane = threadIdx.x % gdn::WARP;
+  const int warp = gdn::uniform(threadIdx.x / gdn::WARP);
+  const int group = blockIdx.x, head = blockIdx.y, sequence = blockIdx.z;
+  const int size = gdn::segment_chunks(static_cast<int>(chunks), SEGMENTS);
+  const int segments = (gdn::chunks_of(cu_seqlens[sequence], cu_seqlens[sequence + 1]) + size - 1) / size;
+  if (segments < gdn::FEWEST_COMPOSED) return;
+  const int first = gdn::uniform(gdn::chunks_before(cu_seqlens, sequence, lane) / size);
+  const size_t slot = static_cast<size_t>(first) * GDN_HV + head;
+  if (threadIdx.x == 0) memory.initialise();
+  for (int i = threadIdx.x; i < segments - 1; i += gdn::GROUP) memory.decays[i] = decays[slot + i * GDN_HV];
+  __syncthreads();
+  gdn::compose(memory, state + (static_cast<size_t>(sequence) * GDN_HV + head) * (GDN_V * GDN_K), transitions + slot,
+               segments - 1, group, begun + slot * (GDN_V * GDN_K), warp, lane);
+}
+
 // Block (h, n): the outputs of value head h in segment n.
 extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
     gdn_prefill(const __nv_bfloat16* __restrict__ q, const __nv_bfloat16* __restrict__ k,
@@ -81,10 +102,10 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
                 const float* __restrict__ dt_bias, const __nv_bfloat16* __restrict__ a,
                 const __nv_bfloat16* __restrict__ b, const long long* __restrict__ cu_seqlens, const float scale,
                 __nv_bfloat16* __restrict__ output, float* __restrict__ new_state,
-                const gdn::Transition* __restrict__ transitions, const float* __restrict__ decays,
-                const long long sequences, const long long chunks) {
+                const float* __restrict__ begun, const float* __restrict__ decays, const long long sequences,
+                const long long chunks) {
   extern __shared__ __align__(1024) char bytes[];
-  auto& memory = *reinterpret_cast<gdn::ComposedMemory*>(bytes);
+  auto& memory = *reinterpret_cast<gdn::FusedMemory*>(bytes);
   if (threadIdx.x == 0) memory.initialise();
   const unsigned lane = threadIdx.x % gdn::WARP;
   const int warp = gdn::uniform(threadIdx.x / gdn::WARP);
@@ -92,15 +113,12 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
   const Span span(cu_seqlens, sequences, chunks, lane);
   const int tokens = gdn::uniform(min(span.left, span.size * gdn::CHUNK));
   const float rate = expf(A_log[head]), bias = dt_bias[head];
-  const size_t slot = static_cast<size_t>(span.slot) * GDN_HV + head;
-  gdn::Origin origin = {0, true};
-  if (span.is_composed()) origin = gdn::find_origin(decays + slot, span.place, lane);
-  origin.transitions = gdn::uniform(origin.transitions);
-  const bool is_composed = origin.transitions > 0;
+  const size_t before = static_cast<size_t>(span.slot + span.place - 1) * GDN_HV + head;  // the segment before
+  const bool is_begun = span.place > 0 && span.is_composed() && gdn::is_kept(decays[before]);
   __syncthreads();
-  const int silent = is_composed ? 0
-                                 : gdn::uniform(gdn::chunks_that_matter(memory.decays, a + span.begin * GDN_HV + head,
-                                                                        rate, bias, span.first, warp, lane));
+  const int silent = is_begun ? 0
+                              : gdn::uniform(gdn::chunks_that_matter(memory.decays, a + span.begin * GDN_HV + head,
+                                                                     rate, bias, span.first, warp, lane));
 
   const int first = span.first - silent;
   const size_t of_state = (static_cast<size_t>(span.sequence) * GDN_HV + head) * (GDN_V * GDN_K);
@@ -111,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
       v + (token * GDN_HV + head) * GDN_V,
       a + token * GDN_HV + head,
       b + token * GDN_HV + head,
-      first == 0 || (is_composed && !origin.from_zeros) ? state + of_state : nullptr,
+      is_begun ? begun + before * (GDN_V * GDN_K) : (first == 0 ? state + of_state : nullptr),
       output + (shown * GDN_HV + head) * GDN_V,
       tokens == span.left ? new_state + of_state : nullptr,
       rate,
@@ -120,13 +138,8 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
   const int all = silent * gdn::CHUNK + tokens;
   const gdn::Walk walk = {gdn::chunks_of(0, all), silent, all};
   const auto begin_walk = [&](gdn::State& s) {
-    if (is_composed) {
-      if (at.state != nullptr) gdn::load_state(s, at.state + static_cast<size_t>(warp * gdn::TILE) * GDN_K, lane);
-      gdn::compose(s, memory, transitions + slot + static_cast<size_t>(span.place - origin.transitions) * GDN_HV,
-                   origin, warp, lane);
-    }
     gdn::bring_values(memory, at.v, 0, walk, warp, lane);
-    if (!is_composed) gdn::begin_state(s, memory, at.state, warp, lane);
+    gdn::begin_state(s, memory, at.state, warp, lane);
   };
   gdn::prefill(memory, at, walk, scale, warp, lane, begin_walk);
 }

@@ -7,9 +7,11 @@ from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape, TensorSpec
 
 CHUNK = 64
 THREADS = 512
+ROWS = 64  # of states that a block composes
 TRANSITION = 128 * 128 // 2 + 128 * 128 + 128 + 32  # fp32 that the struct Transition takes
-TRANSITION_BYTES = 194640  # what the kernel's struct TransitionMemory takes
-BLOCK_BYTES = 231440  # and ComposedMemory
+TRANSITION_BYTES = 193440  # what the kernel's struct TransitionMemory takes
+COMPOSE_BYTES = 3 * 67584 + 3 * 8  # and ComposeMemory, without the decays
+BLOCK_BYTES = 231264  # and FusedMemory
 
 
 def _segments(shape: Shape, params: Params) -> int:
@@ -32,6 +34,7 @@ kernel = CudaKernel(
     scratch=(
         TensorSpec("transitions", ("BLOCKS", TRANSITION), "fp32"),
         TensorSpec("decays", ("BLOCKS",), "fp32"),
+        TensorSpec("begun", ("BLOCKS", "V", "K"), "fp32"),
     ),
     launches=(
         CudaLaunch(
@@ -40,6 +43,13 @@ kernel = CudaKernel(
             block=lambda shape, p: THREADS,
             shared_bytes=lambda shape, p: TRANSITION_BYTES,
             arguments=("k", "v", "A_log", "dt_bias", "a", "b", "cu_seqlens", "transitions", "decays", "N", "CHUNKS"),
+        ),
+        CudaLaunch(
+            entry="gdn_prefill_compose",
+            grid=lambda shape, p: (shape.V // ROWS, shape.HV, len(shape.lengths)),
+            block=lambda shape, p: 128,
+            shared_bytes=lambda shape, p: COMPOSE_BYTES + 4 * max(p.BLOCKS // shape.HV, 1),
+            arguments=("state", "cu_seqlens", "transitions", "decays", "begun", "CHUNKS"),
         ),
         CudaLaunch(
             entry="gdn_prefill",
@@ -59,7 +69,7 @@ kernel = CudaKernel(
                 "scale",
                 "output",
                 "new_state",
-                "transitions",
+                "begun",
                 "decays",
                 "N",
                 "CHUNKS",
