@@ -21,6 +21,20 @@ struct alignas(128) Transition {
 
 constexpr int FEWEST_COMPOSED = 3;  // segments of a sequence: the second one of two may as well begin where the first does
 
+// How sequences are cut, in chunks: for outputs, and for transitions, of which a segment has CUTS.
+struct Cut {
+  int chunks;  // of a transition
+
+  explicit __device__ __forceinline__ Cut(long long all) : chunks(segment_chunks(static_cast<int>(all), SEGMENTS * CUTS)) {}
+  __device__ __forceinline__ int of_outputs() const { return CUTS * chunks; }
+  // Whether states of a sequence of so many chunks are composed.
+  __device__ __forceinline__ bool composes(int sequence_chunks) const {
+    return sequence_chunks > (FEWEST_COMPOSED - 1) * of_outputs();
+  }
+  // Where a sequence's first transition lies: two that are not last begin so many chunks apart at least.
+  __device__ __forceinline__ int first_slot(int chunks_before) const { return chunks_before / chunks; }
+};
+
 // Whether a state is still known after a segment, by log2 of what it decays by.
 __device__ __forceinline__ bool is_kept(float decay) { return decay >= -FORGOTTEN_BITS; }
 
@@ -79,21 +93,20 @@ struct ComposeMemory {
     Transition::Diagonal diagonal;
   } slots[COMPOSE_STAGES];
   Barrier there[COMPOSE_STAGES];
-  float decays[SEGMENTS];  // log2 of what states decay by over each segment
+  float decays[SEGMENTS * CUTS];  // log2 of what states decay by over each segment
 
   // By one thread of a block, which synchronises after it.
   __device__ __forceinline__ void initialise() {
     for (Barrier& barrier : there) gdn::initialise(barrier, 1);
     fence_async_proxy();
   }
-  // By one thread: what number `count` of the transitions has for rows from `group` times 64 on; B alone if the state
-  // is forgotten.
-  __device__ __forceinline__ void bring(const Transition& from, bool is_kept, int group, int count) {
+  // By one thread: what number `count` of the transitions has for rows from `group` times 64 on, or B alone.
+  __device__ __forceinline__ void bring(const Transition& from, bool has_m, int group, int count) {
     Slot& slot = slots[count % COMPOSE_STAGES];
     Barrier& barrier = there[count % COMPOSE_STAGES];
-    arrive_expecting(barrier, sizeof(slot.added) + (is_kept ? sizeof(slot.diagonal) + sizeof(slot.rest) : 0));
+    arrive_expecting(barrier, sizeof(slot.added) + (has_m ? sizeof(slot.diagonal) + sizeof(slot.rest) : 0));
     load_bulk(slot.added, from.added + group * (GROUP_ROWS * GDN_K), sizeof(slot.added), barrier);
-    if (!is_kept) return;
+    if (!has_m) return;
     load_bulk(&slot.diagonal, &from.diagonal, sizeof(slot.diagonal), barrier);
     load_bulk(slot.rest, from.rest, sizeof(slot.rest), barrier);
   }
@@ -134,42 +147,44 @@ __device__ __forceinline__ void take_transition(State& s, const ComposeMemory::S
   scale_rows(s, back);
 }
 
-// A warpgroup: 64 rows, from `group` times 64 on, of the states after a sequence's segments but the last, `begun`
-// [segments, HV, V, K], where a head has not forgotten all that was before the segment.
-__device__ __forceinline__ void compose(ComposeMemory& memory, const float* state, const Transition* transitions,
-                                        int segments, int group, float* begun, int warp, unsigned lane) {
-  const auto keeps = [&](int segment) { return segment < segments && is_kept(memory.decays[segment]); };
-  // B alone is the state of the segment after the next one, if the state before is forgotten but that is not.
-  const auto counts = [&](int segment) { return keeps(segment) || keeps(segment + 1); };
+// A warpgroup: 64 rows, from `group` times 64 on, of the states after a sequence's transitions, `begun`
+// [transitions, HV, V, K], where a head has not forgotten all that was before.
+__device__ __forceinline__ void compose(ComposeMemory& memory, const Transition* transitions, int count, int group,
+                                        float* begun, int warp, unsigned lane) {
+  const auto keeps = [&](int number) { return number < count && is_kept(memory.decays[number]); };
+  // B alone is the state after the first one, and after one that forgets, if the next does not.
+  const auto multiplies = [&](int number) { return number > 0 && keeps(number); };
+  const auto counts = [&](int number) { return keeps(number) || keeps(number + 1); };
   int brought = 0, ahead = 0;
   const auto bring_next = [&] {
-    while (ahead < segments && !counts(ahead)) ++ahead;
-    if (ahead == segments) return;
-    memory.bring(transitions[static_cast<size_t>(ahead) * GDN_HV], keeps(ahead), group, brought++);
+    while (ahead < count && !counts(ahead)) ++ahead;
+    if (ahead == count) return;
+    memory.bring(transitions[static_cast<size_t>(ahead) * GDN_HV], multiplies(ahead), group, brought++);
     ++ahead;
   };
   if (threadIdx.x == 0) {
     for (int i = 0; i < COMPOSE_STAGES; ++i) bring_next();
   }
-  const size_t rows = static_cast<size_t>(group * GROUP_ROWS + warp * TILE) * GDN_K;
-  State s;
-  load_state(s, state + rows, lane);
+  State s = {};
   int taken = 0;
 #pragma unroll 1
-  for (int segment = 0; segment < segments; ++segment) {
-    if (!counts(segment)) continue;
+  for (int number = 0; number < count; ++number) {
+    if (!counts(number)) continue;
     const ComposeMemory::Slot& slot = memory.slots[taken % COMPOSE_STAGES];
     const float4* const added = reinterpret_cast<const float4*>(slot.added) + warp * (LANE_QUADS * WARP);
     wait(memory.there[taken % COMPOSE_STAGES], taken / COMPOSE_STAGES % 2);
-    if (keeps(segment)) {
+    if (multiplies(number)) {
       take_transition(s, slot, added, lane);
-      store_state(begun + static_cast<size_t>(segment) * (GDN_HV * GDN_V * GDN_K) + rows, s, lane);
     } else {
 #pragma unroll
       for (int n = 0; n < LANE_QUADS; ++n) {
         const float4 b = added[quad_of_lane(n, lane)];
         s[n][0] = b.x, s[n][1] = b.y, s[n][2] = b.z, s[n][3] = b.w;
       }
+    }
+    if (keeps(number)) {
+      const size_t rows = static_cast<size_t>(number) * GDN_HV * GDN_V + group * GROUP_ROWS + warp * TILE;
+      store_state(begun + rows * GDN_K, s, lane);
     }
     ++taken;
     __syncthreads();

@@ -68,6 +68,7 @@ __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from
     lane = worked_out_anew(lane);
     wait(memory.keys_there[place], KeyRing::parity(chunk));
     fence_async_proxy();
+    if (AHEAD == 1) synchronise_group();  // the gates are of the group's last chunk, after its barrier
     arrive_together(memory.ready[place], lane);
     GDNBENCH_PHASE(keys);
     TileSums sums[SIDE];

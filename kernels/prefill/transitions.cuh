@@ -1,5 +1,6 @@
 // Transitions of segments (composition.cuh), each by two blocks: one takes zeros through the segment's chunks, which
-// gives B, and one the unit matrix with values of zero, which gives M.
+// gives B, and one the unit matrix with values of zero, which gives M. Of a sequence's first segment the state before it
+// is known: B begins with that, and M is not needed.
 //
 // Of the four warpgroups of fused.cuh none writes outputs. Two prepare chunks instead, in turns: one alone would be what
 // the chain waits for.
@@ -127,7 +128,7 @@ __device__ __forceinline__ void store_multiplied(Transition& to, TransitionMemor
   wait_for_block_stores();
 }
 
-// A block: B or M of a segment of full chunks. Its memory is initialised.
+// A block: B, from `from.state`, or M of a segment of full chunks. Its memory is initialised.
 __device__ __forceinline__ void find_transition(TransitionMemory& memory, const Place& from, int chunks, bool is_added,
                                                 Transition& to, int warp, unsigned lane) {
   const Walk walk = {chunks, chunks, chunks * CHUNK};
@@ -137,6 +138,7 @@ __device__ __forceinline__ void find_transition(TransitionMemory& memory, const 
     State s = {};
     bring_values(memory, from.v, 0, values, warp, lane);
     if (!is_added) begin_unit(s, warp, lane);
+    if (from.state != nullptr) load_state(s, from.state + static_cast<size_t>(warp * TILE) * GDN_K, lane);
     carry_state(s, memory, from.v, values, warp, lane);
     if (is_added)
       store_added(to, s, warp, lane);

@@ -8,55 +8,57 @@ static_assert(GDN_V == gdn::ROWS && GDN_K == gdn::ROWS, "a block has all rows of
 
 namespace {
 
-// Where a block's segment lies.
+// Where a block's segment, or transition, of `size` chunks lies.
 struct Span : gdn::Segment {
   long long begin;  // the sequence's first token
-  int size, place;  // chunks of a segment, and the segment's number in its sequence
-  int left;         // tokens from its beginning to the sequence's end
-  int slot;         // of the sequence's first segment, among the transitions
+  int left;         // tokens from the segment's beginning to the sequence's end
+  bool is_composed;
+  int first_slot;  // of the sequence's transitions
 
-  __device__ __forceinline__ Span(const long long* cu_seqlens, long long sequences, long long chunks, unsigned lane)
-      : size(gdn::segment_chunks(static_cast<int>(chunks), SEGMENTS)) {
+  __device__ __forceinline__ Span(const long long* cu_seqlens, long long sequences, const gdn::Cut& cut, int size,
+                                  unsigned lane) {
     static_cast<gdn::Segment&>(*this) =
         gdn::find_segment(cu_seqlens, static_cast<int>(sequences), static_cast<int>(blockIdx.z), size, lane);
     begin = cu_seqlens[sequence];
-    left = static_cast<int>(cu_seqlens[sequence + 1] - begin) - first * gdn::CHUNK;
-    place = gdn::uniform(first / size);
-    slot = chunks_before / size;  // two segments that are not last begin `size` chunks apart at least
-  }
-  __device__ __forceinline__ bool is_last() const { return left <= size * gdn::CHUNK; }
-  __device__ __forceinline__ bool is_composed() const {
-    return first * gdn::CHUNK + left > (gdn::FEWEST_COMPOSED - 1) * size * gdn::CHUNK;
+    const long long end = cu_seqlens[sequence + 1];
+    left = static_cast<int>(end - begin) - first * gdn::CHUNK;
+    is_composed = cut.composes(gdn::chunks_of(begin, end));
+    first_slot = cut.first_slot(chunks_before);
   }
 };
 
 }  // namespace
 
-// Block (i, h, n): B, or M if i is 1, of value head h and segment n, if any later segment needs it.
+// Block (i, h, n): B, or M if i is 1, of value head h and transition n, if any later segment needs it.
 extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
     gdn_prefill_transitions(const __nv_bfloat16* __restrict__ k, const __nv_bfloat16* __restrict__ v,
-                            const float* __restrict__ A_log, const float* __restrict__ dt_bias,
-                            const __nv_bfloat16* __restrict__ a, const __nv_bfloat16* __restrict__ b,
-                            const long long* __restrict__ cu_seqlens, gdn::Transition* __restrict__ transitions,
-                            float* __restrict__ decays, const long long sequences, const long long chunks) {
+                            const float* __restrict__ state, const float* __restrict__ A_log,
+                            const float* __restrict__ dt_bias, const __nv_bfloat16* __restrict__ a,
+                            const __nv_bfloat16* __restrict__ b, const long long* __restrict__ cu_seqlens,
+                            gdn::Transition* __restrict__ transitions, float* __restrict__ decays,
+                            const long long sequences, const long long chunks) {
   extern __shared__ __align__(1024) char bytes[];
   auto& memory = *reinterpret_cast<gdn::TransitionMemory*>(bytes);
   const unsigned lane = threadIdx.x % gdn::WARP;
   const int warp = gdn::uniform(threadIdx.x / gdn::WARP);
   const bool is_added = blockIdx.x == 0;
   const int head = blockIdx.y, key_head = head / gdn::SHARE;
-  const Span span(cu_seqlens, sequences, chunks, lane);
-  if (span.is_last() || !span.is_composed()) return;
+  const gdn::Cut cut(chunks);
+  const Span span(cu_seqlens, sequences, cut, cut.chunks, lane);
+  const int tokens = cut.chunks * gdn::CHUNK;
+  if (!span.is_composed || span.left <= tokens) return;  // none, or the last
   if (threadIdx.x == 0) memory.initialise();
   const float rate = expf(A_log[head]), bias = dt_bias[head];
   const long long token = span.begin + static_cast<long long>(span.first) * gdn::CHUNK;
-  const size_t slot = static_cast<size_t>(span.slot + span.place) * GDN_HV + head;
-  const bool is_followed = span.left > 2 * span.size * gdn::CHUNK;  // by a segment that is not the last
+  const size_t slot = static_cast<size_t>(span.first_slot + span.first / cut.chunks) * GDN_HV + head;
   float kept[2];
-  gdn::sum_segments(kept, memory, a + token * GDN_HV + head, rate, bias, span.size, is_followed, warp, lane);
+  gdn::sum_segments(kept, memory, a + token * GDN_HV + head, rate, bias, cut.chunks, span.left > 2 * tokens, warp,
+                    lane);
   if (is_added && threadIdx.x == 0) decays[slot] = kept[0];
+  const bool is_first = span.first == 0, is_kept = gdn::is_kept(kept[0]);
   // M brings a state to the next segment; B is part of that, and the state of the one after it if this is forgotten.
-  if (!gdn::is_kept(kept[0]) && !(is_added && gdn::is_kept(kept[1]))) return;
+  const bool is_needed = is_added ? is_kept || gdn::is_kept(kept[1]) : is_kept && !is_first;
+  if (!is_needed) return;
 
   const gdn::Place from = {
       nullptr,
@@ -64,35 +66,34 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
       v + (token * GDN_HV + head) * GDN_V,
       a + token * GDN_HV + head,
       b + token * GDN_HV + head,
-      nullptr,
+      is_first ? state + (static_cast<size_t>(span.sequence) * GDN_HV + head) * (GDN_V * GDN_K) : nullptr,
       nullptr,
       nullptr,
       rate,
       bias,
   };
-  gdn::find_transition(memory, from, span.size, is_added, transitions[slot], warp, lane);
+  gdn::find_transition(memory, from, cut.chunks, is_added, transitions[slot], warp, lane);
 }
 
-// Block (i, h, n): rows i * 64 … of the states of value head h after the segments of sequence n.
+// Block (i, h, n): rows i * 64 … of the states of value head h after the transitions of sequence n.
 extern "C" __global__ void __launch_bounds__(gdn::GROUP, 1)
-    gdn_prefill_compose(const float* __restrict__ state, const long long* __restrict__ cu_seqlens,
-                        const gdn::Transition* __restrict__ transitions, const float* __restrict__ decays,
-                        float* __restrict__ begun, const long long chunks) {
+    gdn_prefill_compose(const long long* __restrict__ cu_seqlens, const gdn::Transition* __restrict__ transitions,
+                        const float* __restrict__ decays, float* __restrict__ begun, const long long chunks) {
   extern __shared__ __align__(1024) char bytes[];
   auto& memory = *reinterpret_cast<gdn::ComposeMemory*>(bytes);
   const unsigned lane = threadIdx.x % gdn::WARP;
   const int warp = gdn::uniform(threadIdx.x / gdn::WARP);
   const int group = blockIdx.x, head = blockIdx.y, sequence = blockIdx.z;
-  const int size = gdn::segment_chunks(static_cast<int>(chunks), SEGMENTS);
-  const int segments = (gdn::chunks_of(cu_seqlens[sequence], cu_seqlens[sequence + 1]) + size - 1) / size;
-  if (segments < gdn::FEWEST_COMPOSED) return;
-  const int first = gdn::uniform(gdn::chunks_before(cu_seqlens, sequence, lane) / size);
+  const gdn::Cut cut(chunks);
+  const int own = gdn::chunks_of(cu_seqlens[sequence], cu_seqlens[sequence + 1]);
+  if (!cut.composes(own)) return;
+  const int count = (own - 1) / cut.chunks;  // all but the last
+  const int first = cut.first_slot(gdn::uniform(gdn::chunks_before(cu_seqlens, sequence, lane)));
   const size_t slot = static_cast<size_t>(first) * GDN_HV + head;
   if (threadIdx.x == 0) memory.initialise();
-  for (int i = threadIdx.x; i < segments - 1; i += gdn::GROUP) memory.decays[i] = decays[slot + i * GDN_HV];
+  for (int i = threadIdx.x; i < count; i += gdn::GROUP) memory.decays[i] = decays[slot + i * GDN_HV];
   __syncthreads();
-  gdn::compose(memory, state + (static_cast<size_t>(sequence) * GDN_HV + head) * (GDN_V * GDN_K), transitions + slot,
-               segments - 1, group, begun + slot * (GDN_V * GDN_K), warp, lane);
+  gdn::compose(memory, transitions + slot, count, group, begun + slot * (GDN_V * GDN_K), warp, lane);
 }
 
 // Block (h, n): the outputs of value head h in segment n.
@@ -110,11 +111,12 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
   const unsigned lane = threadIdx.x % gdn::WARP;
   const int warp = gdn::uniform(threadIdx.x / gdn::WARP);
   const int head = blockIdx.y, key_head = head / gdn::SHARE;
-  const Span span(cu_seqlens, sequences, chunks, lane);
-  const int tokens = gdn::uniform(min(span.left, span.size * gdn::CHUNK));
+  const gdn::Cut cut(chunks);
+  const Span span(cu_seqlens, sequences, cut, cut.of_outputs(), lane);
+  const int tokens = gdn::uniform(min(span.left, cut.of_outputs() * gdn::CHUNK));
   const float rate = expf(A_log[head]), bias = dt_bias[head];
-  const size_t before = static_cast<size_t>(span.slot + span.place - 1) * GDN_HV + head;  // the segment before
-  const bool is_begun = span.place > 0 && span.is_composed() && gdn::is_kept(decays[before]);
+  const size_t before = static_cast<size_t>(span.first_slot + span.first / cut.chunks - 1) * GDN_HV + head;
+  const bool is_begun = span.is_composed && span.first > 0 && gdn::is_kept(decays[before]);
   __syncthreads();
   const int silent = is_begun ? 0
                               : gdn::uniform(gdn::chunks_that_matter(memory.decays, a + span.begin * GDN_HV + head,

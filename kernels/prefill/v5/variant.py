@@ -14,11 +14,16 @@ COMPOSE_BYTES = 3 * 67584 + 3 * 8  # and ComposeMemory, without the decays
 BLOCK_BYTES = 231264  # and FusedMemory
 
 
-def _segments(shape: Shape, params: Params) -> int:
-    """Of all sequences, as the kernel cuts them."""
+def _count(shape: Shape, params: Params, cuts: int = 1) -> int:
+    """Segments of all sequences, or transitions, of which a segment has `cuts`, as the kernel cuts them."""
     chunks = [-(-length // CHUNK) for length in shape.lengths]
-    size = -(-sum(chunks) // max(params.BLOCKS // shape.HV, 1))
+    size = -(-sum(chunks) // (_segments(shape, params) * params.CUTS)) * params.CUTS // cuts
     return sum(max(-(-count // size), 1) for count in chunks)
+
+
+def _segments(shape: Shape, params: Params) -> int:
+    """Of all sequences, not counting the last of each."""
+    return max(params.BLOCKS // shape.HV, 1)
 
 
 kernel = CudaKernel(
@@ -27,33 +32,47 @@ kernel = CudaKernel(
     params={
         "BLOCKS": Param(
             default=128,
-            choices=(1, 16, 32, 64, 128, 256, 512, 1024),
+            choices=(1, 4, 16, 32, 64, 128, 256, 512, 1024),
             doc="blocks that sequences are cut for, not counting the last segment of each; 1 leaves them whole",
         ),
+        "CUTS": Param(default=1, choices=(1, 2, 4), doc="transitions in a segment, worked out side by side"),
     },
     scratch=(
-        TensorSpec("transitions", ("BLOCKS", TRANSITION), "fp32"),
-        TensorSpec("decays", ("BLOCKS",), "fp32"),
-        TensorSpec("begun", ("BLOCKS", "V", "K"), "fp32"),
+        TensorSpec("transitions", ("BLOCKS", "CUTS", TRANSITION), "fp32"),
+        TensorSpec("decays", ("BLOCKS", "CUTS"), "fp32"),
+        TensorSpec("begun", ("BLOCKS", "CUTS", "V", "K"), "fp32"),
     ),
     launches=(
         CudaLaunch(
             entry="gdn_prefill_transitions",
-            grid=lambda shape, p: (2, shape.HV, _segments(shape, p)),
+            grid=lambda shape, p: (2, shape.HV, _count(shape, p, p.CUTS)),
             block=lambda shape, p: THREADS,
             shared_bytes=lambda shape, p: TRANSITION_BYTES,
-            arguments=("k", "v", "A_log", "dt_bias", "a", "b", "cu_seqlens", "transitions", "decays", "N", "CHUNKS"),
+            arguments=(
+                "k",
+                "v",
+                "state",
+                "A_log",
+                "dt_bias",
+                "a",
+                "b",
+                "cu_seqlens",
+                "transitions",
+                "decays",
+                "N",
+                "CHUNKS",
+            ),
         ),
         CudaLaunch(
             entry="gdn_prefill_compose",
             grid=lambda shape, p: (shape.V // ROWS, shape.HV, len(shape.lengths)),
             block=lambda shape, p: 128,
-            shared_bytes=lambda shape, p: COMPOSE_BYTES + 4 * max(p.BLOCKS // shape.HV, 1),
-            arguments=("state", "cu_seqlens", "transitions", "decays", "begun", "CHUNKS"),
+            shared_bytes=lambda shape, p: COMPOSE_BYTES + 4 * _segments(shape, p) * p.CUTS,
+            arguments=("cu_seqlens", "transitions", "decays", "begun", "CHUNKS"),
         ),
         CudaLaunch(
             entry="gdn_prefill",
-            grid=lambda shape, p: (1, shape.HV, _segments(shape, p)),
+            grid=lambda shape, p: (1, shape.HV, _count(shape, p)),
             block=lambda shape, p: THREADS,
             shared_bytes=lambda shape, p: BLOCK_BYTES,
             arguments=(
