@@ -122,6 +122,7 @@ __device__ __forceinline__ void store_multiplied(Transition& to, TransitionMemor
   Operand narrowed[KEY_TILES];
   narrow_scaled(narrowed, s, factors);
   store_rows<GDN_K>(shared_address(memory.rest), narrowed, warp, lane);
+  fence_async_proxy();
   synchronise<CARRYING>();
   if (warp == 0 && lane < 4) to.diagonal.unit[lane] = power.from;
   store_block<STATE_WARPS * WARP>(&to.rest, &memory.rest, sizeof(memory.rest));
