@@ -107,6 +107,11 @@ def test_composing_goes_back_no_further_than_a_segment_that_forgets(forgetful):
     check_chunked(*interpret("prefill-v5:BLOCKS=64", (330,), "never", forgetful_chunks=forgetful))
 
 
+def test_a_state_that_takes_many_chunks_to_forget_is_worked_out_before():
+    """Of the second segment of six chunks the last five matter."""
+    check_chunked(*interpret("prefill-v5:BLOCKS=4", (23 * 64 + 5,), "never", forgetful_chunks=(7,)))
+
+
 def test_transitions_of_more_chunks_than_places_of_several_sequences_and_shared_heads():
     check_chunked(*interpret("prefill-v5:BLOCKS=16", (12 * 64 + 1, 0, 700), "mixed-heads", heads=(1, 2)))
 

@@ -35,8 +35,15 @@ struct Cut {
   __device__ __forceinline__ int first_slot(int chunks_before) const { return chunks_before / chunks; }
 };
 
-// Whether a state is still known after a segment, by log2 of what it decays by.
+// What is known of a segment by a number: log2 of what a state decays by over it, if it is kept. If it is forgotten, the
+// state after it is that of the last chunks that matter: of more than WALKED of them it is worked out once, in place of
+// by the blocks of the next segment.
+constexpr int WALKED = 4;
+constexpr float WORKED_OUT = -2.f * FORGOTTEN_BITS, FORGOTTEN_SOON = -4.f * FORGOTTEN_BITS;
+
 __device__ __forceinline__ bool is_kept(float decay) { return decay >= -FORGOTTEN_BITS; }
+
+__device__ __forceinline__ bool is_worked_out(float decay) { return decay >= WORKED_OUT; }
 
 constexpr int COMPOSE_STAGES = 3;
 constexpr int LANE_QUADS = 2 * KEY_TILES;  // float4 of a lane, of a warp's rows of the state
@@ -148,13 +155,14 @@ __device__ __forceinline__ void take_transition(State& s, const ComposeMemory::S
 }
 
 // A warpgroup: 64 rows, from `group` times 64 on, of the states after a sequence's transitions, `begun`
-// [transitions, HV, V, K], where a head has not forgotten all that was before.
+// [transitions, HV, V, K], as far as they are worked out.
 __device__ __forceinline__ void compose(ComposeMemory& memory, const Transition* transitions, int count, int group,
                                         float* begun, int warp, unsigned lane) {
   const auto keeps = [&](int number) { return number < count && is_kept(memory.decays[number]); };
-  // B alone is the state after the first one, and after one that forgets, if the next does not.
+  const auto shows = [&](int number) { return is_worked_out(memory.decays[number]); };
+  // B alone is the state after the first one, and after one that forgets.
   const auto multiplies = [&](int number) { return number > 0 && keeps(number); };
-  const auto counts = [&](int number) { return keeps(number) || keeps(number + 1); };
+  const auto counts = [&](int number) { return shows(number) || keeps(number + 1); };
   int brought = 0, ahead = 0;
   const auto bring_next = [&] {
     while (ahead < count && !counts(ahead)) ++ahead;
@@ -182,7 +190,7 @@ __device__ __forceinline__ void compose(ComposeMemory& memory, const Transition*
         s[n][0] = b.x, s[n][1] = b.y, s[n][2] = b.z, s[n][3] = b.w;
       }
     }
-    if (keeps(number)) {
+    if (shows(number)) {
       const size_t rows = static_cast<size_t>(number) * GDN_HV * GDN_V + group * GROUP_ROWS + warp * TILE;
       store_state(begun + rows * GDN_K, s, lane);
     }

@@ -29,7 +29,7 @@ struct Span : gdn::Segment {
 
 }  // namespace
 
-// Block (i, h, n): B, or M if i is 1, of value head h and transition n, if any later segment needs it.
+// Block (i, h, n): B, or M if i is 1, of value head h and transition n, if a later segment needs it.
 extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
     gdn_prefill_transitions(const __nv_bfloat16* __restrict__ k, const __nv_bfloat16* __restrict__ v,
                             const float* __restrict__ state, const float* __restrict__ A_log,
@@ -49,17 +49,25 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
   if (!span.is_composed || span.left <= tokens) return;  // none, or the last
   if (threadIdx.x == 0) memory.initialise();
   const float rate = expf(A_log[head]), bias = dt_bias[head];
-  const long long token = span.begin + static_cast<long long>(span.first) * gdn::CHUNK;
   const size_t slot = static_cast<size_t>(span.first_slot + span.first / cut.chunks) * GDN_HV + head;
+  const __nv_bfloat16* const of_sequence = a + span.begin * GDN_HV + head;
   float kept[2];
-  gdn::sum_segments(kept, memory, a + token * GDN_HV + head, rate, bias, cut.chunks, span.left > 2 * tokens, warp,
-                    lane);
+  gdn::sum_segments(kept, memory, of_sequence + static_cast<long long>(span.first) * (gdn::CHUNK * GDN_HV), rate, bias,
+                    cut.chunks, span.left > 2 * tokens, warp, lane);
+  int walked = cut.chunks;
+  if (!gdn::is_kept(kept[0])) {
+    if (!is_added) return;
+    const int end = span.first + cut.chunks;
+    walked = min(walked, gdn::chunks_that_matter(memory.decays[0], of_sequence, rate, bias, end, warp, lane));
+    kept[0] = walked > gdn::WALKED ? gdn::WORKED_OUT : gdn::FORGOTTEN_SOON;
+  }
   if (is_added && threadIdx.x == 0) decays[slot] = kept[0];
-  const bool is_first = span.first == 0, is_kept = gdn::is_kept(kept[0]);
-  // M brings a state to the next segment; B is part of that, and the state of the one after it if this is forgotten.
-  const bool is_needed = is_added ? is_kept || gdn::is_kept(kept[1]) : is_kept && !is_first;
+  // B is part of the state after the segment, and all of it, for the next segment's transition, if this one forgets.
+  const bool is_first = span.first == 0 && walked == cut.chunks;
+  const bool is_needed = is_added ? gdn::is_worked_out(kept[0]) || gdn::is_kept(kept[1]) : !is_first;
   if (!is_needed) return;
 
+  const long long token = span.begin + static_cast<long long>(span.first + cut.chunks - walked) * gdn::CHUNK;
   const gdn::Place from = {
       nullptr,
       k + (token * GDN_HQ + key_head) * GDN_K,
@@ -72,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
       rate,
       bias,
   };
-  gdn::find_transition(memory, from, cut.chunks, is_added, transitions[slot], warp, lane);
+  gdn::find_transition(memory, from, gdn::uniform(walked), is_added, transitions[slot], warp, lane);
 }
 
 // Block (i, h, n): rows i * 64 … of the states of value head h after the transitions of sequence n.
@@ -116,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
   const int tokens = gdn::uniform(min(span.left, cut.of_outputs() * gdn::CHUNK));
   const float rate = expf(A_log[head]), bias = dt_bias[head];
   const size_t before = static_cast<size_t>(span.first_slot + span.first / cut.chunks - 1) * GDN_HV + head;
-  const bool is_begun = span.is_composed && span.first > 0 && gdn::is_kept(decays[before]);
+  const bool is_begun = span.is_composed && span.first > 0 && gdn::is_worked_out(decays[before]);
   __syncthreads();
   const int silent = is_begun ? 0
                               : gdn::uniform(gdn::chunks_that_matter(memory.decays, a + span.begin * GDN_HV + head,
