@@ -46,7 +46,7 @@ __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from
   };
   const auto bring_keys = [&](int chunk) {  // of chunks that are not there zeros: nothing waits for them
     const int place = KeyRing::place(chunk);
-    bring<KEY_PIECES>(memory.keys[place], from.k, GDN_HQ * GDN_K, walk, chunk, memory.keys_there[place],
+    bring<KEY_PIECES>(memory.keys[place], from.k, GDN_HQ * GDN_K, walk, chunk, memory.barriers.keys_there[place],
                       warp * WARP + worked_out_anew(lane), banded<CHUNK>);
   };
   if (warp == 0) load_gates(group);
@@ -66,10 +66,10 @@ __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from
     const ChunkGates& own = memory.gates[place];
     TriangleTiles& triangle = memory.triangles[group][chunk / Groups % 2];
     lane = worked_out_anew(lane);
-    wait(memory.keys_there[place], KeyRing::parity(chunk));
+    wait(memory.barriers.keys_there[place], KeyRing::parity(chunk));
     fence_async_proxy();
     if (AHEAD == 1) synchronise_group();  // the gates are of the group's last chunk, after its barrier
-    arrive_together(memory.ready[place], lane);
+    arrive_together(memory.barriers.ready[place], lane);
     GDNBENCH_PHASE(keys);
     TileSums sums[SIDE];
     Sum(&flat)[TOKEN_PAIRS] = *reinterpret_cast<Sum(*)[TOKEN_PAIRS]>(&sums);
@@ -77,7 +77,7 @@ __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from
     multiply_rows<GDN_K, CHUNK, false>(flat, matrix(memory.keys[place]), matrix(memory.keys[place]));
     commit_group();
     // Then its places, and those of all before it, are free: of keys, gates and inverse.
-    memory.wait_until_done(chunk - 2);
+    memory.barriers.wait_until_done(chunk - 2);
     bring_keys(chunk + 2);
     Factors factors;
     factors.load<false>(own, warp, lane);
@@ -96,7 +96,7 @@ __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from
     GDNBENCH_PHASE(invert);
     solve_any_row(memory.solved[chunk % SOLVED_STAGES], triangle, diagonal, own.beta, warp, lane);
     fence_async_proxy();
-    arrive_together(memory.inverse_there[place], lane);
+    arrive_together(memory.barriers.inverse_there[place], lane);
     GDNBENCH_PHASE(solve);
     gates(chunk + (AHEAD + 1) * Groups, chunk + AHEAD * Groups);
     GDNBENCH_PHASE(gates);
@@ -108,7 +108,7 @@ template <class Memory>
 __device__ __forceinline__ void bring_values(Memory& memory, const __nv_bfloat16* v, int chunk, const Walk& walk,
                                              int warp, unsigned lane) {
   const int place = ValueRing::place(chunk);
-  bring<ROWS / 8, STATE_WARPS * WARP>(memory.values[place], v, GDN_HV * GDN_V, walk, chunk, memory.values_there[place],
+  bring<ROWS / 8, STATE_WARPS * WARP>(memory.values[place], v, GDN_HV * GDN_V, walk, chunk, memory.barriers.values_there[place],
                                       warp * WARP + worked_out_anew(lane), swizzled<ROWS / 8>);
 }
 
@@ -166,7 +166,7 @@ __device__ __forceinline__ void carry_state(State& s, Memory& memory, const __nv
     for (int k = 0; k < KEY_TILES; ++k) narrow(begun[k], s[2 * k], s[2 * k + 1]);
     keep_in_place(begun);
     GDNBENCH_PHASE_USING(narrow, begun);
-    memory.wait_until_ready(chunk);
+    memory.barriers.wait_until_ready(chunk);
     GDNBENCH_PHASE(ready);
     fence_warpgroup();
     multiply_operands<GDN_K, CHUNK, false>(sums, begun, matrix(memory.keys[place]));
@@ -174,10 +174,10 @@ __device__ __forceinline__ void carry_state(State& s, Memory& memory, const __nv
     // What needs no product is done while it is worked out; waits keep ptxas from putting it between the products.
     wait(memory.begun.free, (max(shown, 0) + 1) % 2);
     if (shown >= 0) store_rows<ROWS>(shared_address(memory.begun.rows), begun, warp, lane);
-    wait(memory.values_there[ValueRing::place(chunk)], ValueRing::parity(chunk));
+    wait(memory.barriers.values_there[ValueRing::place(chunk)], ValueRing::parity(chunk));
     load_values(r, shared_address(memory.values[ValueRing::place(chunk)]), warp, lane, swizzled<ROWS / 8>);
     // All warps are done with those of the last chunk: outputs have begun it, or wait for nothing.
-    if (shown <= 0) memory.wait_until_done(chunk - 1);
+    if (shown <= 0) memory.barriers.wait_until_done(chunk - 1);
     bring_values(memory, v, chunk + 1, walk, warp, lane);
     keep_in_place(r);
     wait_for_groups<0>();
@@ -187,7 +187,7 @@ __device__ __forceinline__ void carry_state(State& s, Memory& memory, const __nv
     subtract_read(r, sums, gates.since, lane);
     keep_in_place(r);
     GDNBENCH_PHASE_USING(subtract, r);
-    wait(memory.inverse_there[place], KeyRing::parity(chunk));
+    wait(memory.barriers.inverse_there[place], KeyRing::parity(chunk));
     GDNBENCH_PHASE(inverse);
     fence_warpgroup();
     multiply_operands<CHUNK, CHUNK, false>(sums, r, matrix(memory.solved[chunk % SOLVED_STAGES]));
@@ -213,7 +213,7 @@ __device__ __forceinline__ void carry_state(State& s, Memory& memory, const __nv
     }
     wait_for_groups<0>();
     keep_in_place(s);
-    arrive_together(memory.done[place], lane);
+    arrive_together(memory.barriers.done[place], lane);
     GDNBENCH_PHASE(add);
   }
 }
@@ -266,8 +266,8 @@ __device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& 
   bring_queries(walk.silent);
 #pragma unroll 1
   for (int chunk = 0; chunk < walk.silent; ++chunk) {
-    memory.wait_until_ready(chunk);
-    arrive_together(memory.done[KeyRing::place(chunk)], lane);
+    memory.barriers.wait_until_ready(chunk);
+    arrive_together(memory.barriers.done[KeyRing::place(chunk)], lane);
   }
 #pragma unroll 1
   for (int chunk = walk.silent; chunk < walk.chunks; ++chunk) {
@@ -279,7 +279,7 @@ __device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& 
     wait(memory.queries_there[place], QueryRing::parity(shown));
     fence_async_proxy();
     synchronise<SHOWING>();
-    memory.wait_until_ready(chunk);
+    memory.barriers.wait_until_ready(chunk);
     GDNBENCH_PHASE(queries);
     {
       TileSums sums[SIDE];
@@ -320,7 +320,7 @@ __device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& 
     multiply_operands<CHUNK, ROWS, true>(sums, products, matrix(memory.written.rows));
     complete(sums);
     arrive_together(memory.written.free, lane);
-    arrive_together(memory.done[key_place], lane);
+    arrive_together(memory.barriers.done[key_place], lane);
     GDNBENCH_PHASE(mix);
     synchronise<SHOWING>();  // all warps are done with the queries
 #pragma unroll
@@ -336,14 +336,13 @@ __device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& 
 }
 
 // A block: carries the state of its rows through the chunks, and writes their outputs. Its memory is initialised.
-// `begin` makes a warp's rows of the first state from zeros, and brings the first chunk's values.
-template <class Begin>
 __device__ __forceinline__ void prefill(FusedMemory& memory, const Place& at, const Walk& walk, float scale, int warp,
-                                        unsigned lane, const Begin& begin) {
+                                        unsigned lane) {
   if (warp < STATE_WARPS) {
     take_registers<160>();
     State s = {};
-    begin(s);
+    bring_values(memory, at.v, 0, walk, warp, lane);
+    begin_state(s, memory, at.state, warp, lane);
     carry_state(s, memory, at.v, walk, warp, lane);
     if (at.new_state != nullptr) store_state(at.new_state + static_cast<size_t>(warp * TILE) * GDN_K, s, lane);
   } else if (warp < STATE_WARPS + GROUP_WARPS) {

@@ -28,27 +28,14 @@ struct TransitionMemory {
   TriangleTiles triangles[PREPARERS][2];
   DiagonalBlocks diagonals[PREPARERS][SIDE];
   float decays[2][FUSED_THREADS / WARP], greatest[STATE_WARPS];
-  Barrier keys_there[KEY_STAGES], ready[KEY_STAGES], inverse_there[KEY_STAGES], done[KEY_STAGES];
-  Barrier values_there[VALUE_STAGES];
+  ChunkBarriers barriers;
   Unused begun, written;
 
   // By one thread of a block, which synchronises after it.
   __device__ __forceinline__ void initialise() {
-    for (int i = 0; i < KEY_STAGES; ++i) {
-      gdn::initialise(keys_there[i], GROUP);
-      gdn::initialise(ready[i], GROUP_WARPS);
-      gdn::initialise(inverse_there[i], GROUP_WARPS);
-      gdn::initialise(done[i], STATE_WARPS);
-    }
-    for (Barrier& barrier : values_there) gdn::initialise(barrier, STATE_WARPS * WARP);
+    barriers.initialise(STATE_WARPS);
     for (Unused* unused : {&begun, &written}) gdn::initialise(unused->free, 1);
     fence_async_proxy();
-  }
-  __device__ __forceinline__ void wait_until_ready(int chunk) {
-    wait(ready[KeyRing::place(chunk)], KeyRing::parity(chunk));
-  }
-  __device__ __forceinline__ void wait_until_done(int chunk) {
-    if (chunk >= 0) wait(done[KeyRing::place(chunk)], KeyRing::parity(chunk));
   }
 };
 

@@ -146,10 +146,5 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
       bias,
   };
   const int all = silent * gdn::CHUNK + tokens;
-  const gdn::Walk walk = {gdn::chunks_of(0, all), silent, all};
-  const auto begin_walk = [&](gdn::State& s) {
-    gdn::bring_values(memory, at.v, 0, walk, warp, lane);
-    gdn::begin_state(s, memory, at.state, warp, lane);
-  };
-  gdn::prefill(memory, at, walk, scale, warp, lane, begin_walk);
+  gdn::prefill(memory, at, {gdn::chunks_of(0, all), silent, all}, scale, warp, lane);
 }
