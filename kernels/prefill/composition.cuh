@@ -12,7 +12,7 @@ namespace gdn {
 // Of a segment and head, in global memory.
 struct alignas(128) Transition {
   unsigned short rest[GDN_K * GDN_K];  // R in fp16 times 1 / unit, in bands as wgmma reads them
-  float added[ROWS * GDN_K];           // B as lanes hold it: of each warp, a float4 of all lanes after the other
+  float added[ROWS * GDN_K];           // B: of each tile of rows, for each 8 columns, what each lane has of the sums
   struct Diagonal {
     float numbers[GDN_K];  // d
     float unit[4];         // a power of two, alike
@@ -45,12 +45,6 @@ __device__ __forceinline__ bool is_kept(float decay) { return decay >= -FORGOTTE
 
 __device__ __forceinline__ bool is_worked_out(float decay) { return decay >= WORKED_OUT; }
 
-constexpr int COMPOSE_STAGES = 3;
-constexpr int LANE_QUADS = 2 * KEY_TILES;  // float4 of a lane, of a warp's rows of the state
-
-// By a lane: where its numbers of B lie.
-__device__ __forceinline__ int quad_of_lane(int n, unsigned lane) { return n * WARP + static_cast<int>(lane); }
-
 // A power of two that brings numbers up to `greatest` near fp16's largest, and its reciprocal. Below 2^Least they are as
 // good as zero.
 struct PowerOfTwo {
@@ -67,96 +61,117 @@ struct PowerOfTwo {
 
 constexpr int LEAST_OF_STATE = -50, LEAST_OF_TRANSITION = -30;
 
-// Of each of a lane's two rows, the greatest number of the whole row.
-__device__ __forceinline__ void find_greatest(float (&greatest)[2], const State& s) {
+// Of each of a lane's two rows, the greatest of a warp's numbers.
+template <int N>
+__device__ __forceinline__ void find_greatest(float (&greatest)[2], const Sum (&s)[N]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float found = 0.f;
 #pragma unroll
-    for (int n = 0; n < 2 * KEY_TILES; ++n)
-      found = fmaxf(found, fmaxf(fabsf(s[n][2 * half]), fabsf(s[n][2 * half + 1])));
+    for (int n = 0; n < N; ++n) found = fmaxf(found, fmaxf(fabsf(s[n][2 * half]), fabsf(s[n][2 * half + 1])));
     found = fmaxf(found, __shfl_xor_sync(ALL_LANES, found, 1));
     greatest[half] = fmaxf(found, __shfl_xor_sync(ALL_LANES, found, 2));
   }
 }
 
-// The rows of the state as operands in fp16, each row times its factor.
-__device__ __forceinline__ void narrow_scaled(Operand (&to)[KEY_TILES], const State& s, const float (&factors)[2]) {
-#pragma unroll
-  for (int k = 0; k < KEY_TILES; ++k)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float factor = factors[i % 2];
-      const float* pair = &s[2 * k + i / 2][i % 2 * 2];
-      to[k][i] = pack_fp16(factor * pair[0], factor * pair[1]);
-    }
+// A block has a tile of rows of the state, and a warp a quarter of their columns.
+constexpr int COMPOSE_STAGES = 4, COMPOSE_WARPS = 4, COLUMN_SUMS = 2 * KEY_TILES / COMPOSE_WARPS;
+using Columns = Sum[COLUMN_SUMS];
+
+// The first of a lane's pair in sum n of its warp, and what B adds there.
+__device__ __forceinline__ int column_of(int warp, int n, unsigned lane) {
+  return (warp * COLUMN_SUMS + n) * 8 + static_cast<int>(lane % 4) * 2;
 }
 
-// Places for transitions on their way, for a block of 64 rows of the state.
+__device__ __forceinline__ float4 added_of(const float* tile, int warp, int n, unsigned lane) {
+  return reinterpret_cast<const float4*>(tile)[(warp * COLUMN_SUMS + n) * WARP + lane];
+}
+
 struct ComposeMemory {
+  // A place for a transition on its way.
   struct Slot {
     alignas(1024) unsigned short rest[GDN_K * GDN_K];
-    float added[GROUP_ROWS * GDN_K];
+    float added[TILE * GDN_K];
     Transition::Diagonal diagonal;
   } slots[COMPOSE_STAGES];
+  struct alignas(16) {
+    unsigned short row[GDN_K + 8];  // begin in different banks
+  } narrowed[TILE];                 // the state in fp16, scaled
+  float greatest[COMPOSE_WARPS][TILE];
   Barrier there[COMPOSE_STAGES];
-  float decays[SEGMENTS * CUTS];  // log2 of what states decay by over each segment
+  float decays[SEGMENTS * CUTS];  // what is known of each segment
 
   // By one thread of a block, which synchronises after it.
   __device__ __forceinline__ void initialise() {
     for (Barrier& barrier : there) gdn::initialise(barrier, 1);
     fence_async_proxy();
   }
-  // By one thread: what number `count` of the transitions has for rows from `group` times 64 on, or B alone.
-  __device__ __forceinline__ void bring(const Transition& from, bool has_m, int group, int count) {
+  // By one thread: what number `count` of the transitions has for a tile of rows, or of B alone.
+  __device__ __forceinline__ void bring(const Transition& from, bool has_m, int tile, int count) {
     Slot& slot = slots[count % COMPOSE_STAGES];
     Barrier& barrier = there[count % COMPOSE_STAGES];
     arrive_expecting(barrier, sizeof(slot.added) + (has_m ? sizeof(slot.diagonal) + sizeof(slot.rest) : 0));
-    load_bulk(slot.added, from.added + group * (GROUP_ROWS * GDN_K), sizeof(slot.added), barrier);
+    load_bulk(slot.added, from.added + tile * (TILE * GDN_K), sizeof(slot.added), barrier);
     if (!has_m) return;
     load_bulk(&slot.diagonal, &from.diagonal, sizeof(slot.diagonal), barrier);
     load_bulk(slot.rest, from.rest, sizeof(slot.rest), barrier);
   }
 };
 
-// S = S M + B.
-__device__ __forceinline__ void take_transition(State& s, const ComposeMemory::Slot& slot, const float4* added,
-                                                unsigned lane) {
-  Operand narrowed[KEY_TILES];
+// S = S M + B, for a warp's columns.
+__device__ __forceinline__ void take_transition(Columns& s, ComposeMemory& memory, const ComposeMemory::Slot& slot,
+                                                int warp, unsigned lane) {
   float greatest[2], up[2], down[2];
   find_greatest(greatest, s);
+  if (lane % 4 == 0) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) memory.greatest[warp][lane / 4 + half * 8] = greatest[half];
+  }
+  __syncthreads();
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
+    for (const auto& of_warp : memory.greatest)
+      greatest[half] = fmaxf(greatest[half], of_warp[lane / 4 + half * 8]);
     const PowerOfTwo power = PowerOfTwo::of<LEAST_OF_STATE>(greatest[half]);
     up[half] = power.to;
     down[half] = power.from;
+#pragma unroll
+    for (int n = 0; n < COLUMN_SUMS; ++n)
+      *reinterpret_cast<unsigned*>(&memory.narrowed[lane / 4 + half * 8].row[column_of(warp, n, lane)]) =
+          pack_fp16(up[half] * s[n][2 * half], up[half] * s[n][2 * half + 1]);
   }
-  narrow_scaled(narrowed, s, up);
+  __syncthreads();
   // Both factors' scales are those of the sums, too.
   const float unit = slot.diagonal.unit[0], to_unit = 1.f / unit;
   const float scales[2] = {up[0] * to_unit, up[1] * to_unit}, back[2] = {down[0] * unit, down[1] * unit};
 #pragma unroll
-  for (int n = 0; n < LANE_QUADS; ++n) {
-    const float2 d = *reinterpret_cast<const float2*>(&slot.diagonal.numbers[n * 8 + lane % 4 * 2]);
-    const float4 b = added[quad_of_lane(n, lane)];
+  for (int n = 0; n < COLUMN_SUMS; ++n) {
+    const float2 d = *reinterpret_cast<const float2*>(&slot.diagonal.numbers[column_of(warp, n, lane)]);
+    const float4 b = added_of(slot.added, warp, n, lane);
     s[n][0] = scales[0] * fmaf(d.x, s[n][0], b.x);
     s[n][1] = scales[0] * fmaf(d.y, s[n][1], b.y);
     s[n][2] = scales[1] * fmaf(d.x, s[n][2], b.z);
     s[n][3] = scales[1] * fmaf(d.y, s[n][3], b.w);
   }
-  keep_in_place(s);
-  keep_in_place(narrowed);
-  fence_warpgroup();
-  const Matrix rest = matrix(slot.rest, GDN_K * BAND_BYTES);
 #pragma unroll
-  for (int k = 0; k < KEY_TILES; ++k) multiply_fp16(s, narrowed[k], rest.descriptor(k * (TILE * BAND_BYTES)));
-  complete(s);
+  for (int k = 0; k < KEY_TILES; ++k) {
+    Operand left;
+    load_matrices(left, shared_address(&memory.narrowed[lane % 16].row[k * TILE + lane / 16 * 8]));
+#pragma unroll
+    for (int n = 0; n < COLUMN_SUMS; n += 2) {
+      unsigned right[4];
+      load_matrices_transposed(right, shared_address(slot.rest) + banded<GDN_K>(k * TILE + lane % 16,
+                                                                               warp * COLUMN_SUMS + n + lane / 16));
+      mma_fp16(s[n], left, right[0], right[1]);
+      mma_fp16(s[n + 1], left, right[2], right[3]);
+    }
+  }
   scale_rows(s, back);
 }
 
-// A warpgroup: 64 rows, from `group` times 64 on, of the states after a sequence's transitions, `begun`
-// [transitions, HV, V, K], as far as they are worked out.
-__device__ __forceinline__ void compose(ComposeMemory& memory, const Transition* transitions, int count, int group,
+// A block: a tile of rows of the states after a sequence's transitions, `begun` [transitions, HV, V, K], as far as they
+// are worked out.
+__device__ __forceinline__ void compose(ComposeMemory& memory, const Transition* transitions, int count, int tile,
                                         float* begun, int warp, unsigned lane) {
   const auto keeps = [&](int number) { return number < count && is_kept(memory.decays[number]); };
   const auto shows = [&](int number) { return is_worked_out(memory.decays[number]); };
@@ -167,36 +182,39 @@ __device__ __forceinline__ void compose(ComposeMemory& memory, const Transition*
   const auto bring_next = [&] {
     while (ahead < count && !counts(ahead)) ++ahead;
     if (ahead == count) return;
-    memory.bring(transitions[static_cast<size_t>(ahead) * GDN_HV], multiplies(ahead), group, brought++);
+    memory.bring(transitions[static_cast<size_t>(ahead) * GDN_HV], multiplies(ahead), tile, brought++);
     ++ahead;
   };
   if (threadIdx.x == 0) {
-    for (int i = 0; i < COMPOSE_STAGES; ++i) bring_next();
+    for (int i = 0; i < COMPOSE_STAGES - 1; ++i) bring_next();
   }
-  State s = {};
+  Columns s = {};
   int taken = 0;
 #pragma unroll 1
   for (int number = 0; number < count; ++number) {
     if (!counts(number)) continue;
     const ComposeMemory::Slot& slot = memory.slots[taken % COMPOSE_STAGES];
-    const float4* const added = reinterpret_cast<const float4*>(slot.added) + warp * (LANE_QUADS * WARP);
+    __syncthreads();  // all warps are done with the place of the last one
+    if (threadIdx.x == 0) bring_next();
     wait(memory.there[taken % COMPOSE_STAGES], taken / COMPOSE_STAGES % 2);
     if (multiplies(number)) {
-      take_transition(s, slot, added, lane);
+      take_transition(s, memory, slot, warp, lane);
     } else {
 #pragma unroll
-      for (int n = 0; n < LANE_QUADS; ++n) {
-        const float4 b = added[quad_of_lane(n, lane)];
+      for (int n = 0; n < COLUMN_SUMS; ++n) {
+        const float4 b = added_of(slot.added, warp, n, lane);
         s[n][0] = b.x, s[n][1] = b.y, s[n][2] = b.z, s[n][3] = b.w;
       }
     }
-    if (shows(number)) {
-      const size_t rows = static_cast<size_t>(number) * GDN_HV * GDN_V + group * GROUP_ROWS + warp * TILE;
-      store_state(begun + rows * GDN_K, s, lane);
-    }
     ++taken;
-    __syncthreads();
-    if (threadIdx.x == 0) bring_next();
+    if (!shows(number)) continue;
+    float* const rows = begun + (static_cast<size_t>(number) * GDN_HV * GDN_V + tile * TILE + lane / 4) * GDN_K;
+#pragma unroll
+    for (int n = 0; n < COLUMN_SUMS; ++n)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        *reinterpret_cast<float2*>(&rows[half * 8 * GDN_K + column_of(warp, n, lane)]) =
+            make_float2(s[n][2 * half], s[n][2 * half + 1]);
   }
 }
 

@@ -50,7 +50,7 @@ __device__ __forceinline__ void sum_segments(float (&decays)[2], TransitionMemor
     float sum = 0.f;
     if (i == 0 || has_second) {
       const __nv_bfloat16* const from = a + static_cast<long long>(i) * size * (CHUNK * GDN_HV);
-#pragma unroll 4
+#pragma unroll 8
       for (int token = threadIdx.x; token < size * CHUNK; token += FUSED_THREADS)
         sum -= softplus(__bfloat162float(from[static_cast<long long>(token) * GDN_HV]) + dt_bias);
     }
@@ -76,10 +76,9 @@ __device__ __forceinline__ void begin_unit(State& s, int warp, unsigned lane) {
 }
 
 __device__ __forceinline__ void store_added(Transition& to, const State& s, int warp, unsigned lane) {
-  float4* const quads = reinterpret_cast<float4*>(to.added) + warp * (LANE_QUADS * WARP);
+  float4* const quads = reinterpret_cast<float4*>(to.added + warp * (TILE * GDN_K));
 #pragma unroll
-  for (int n = 0; n < LANE_QUADS; ++n)
-    quads[quad_of_lane(n, lane)] = make_float4(s[n][0], s[n][1], s[n][2], s[n][3]);
+  for (int n = 0; n < 2 * KEY_TILES; ++n) quads[n * WARP + lane] = make_float4(s[n][0], s[n][1], s[n][2], s[n][3]);
 }
 
 // M as its diagonal and what is left. By the warps that carry the state.
@@ -105,9 +104,14 @@ __device__ __forceinline__ void store_multiplied(Transition& to, TransitionMemor
   synchronise<CARRYING>();
   for (const float of_warp : memory.greatest) greatest = fmaxf(greatest, of_warp);
   const PowerOfTwo power = PowerOfTwo::of<LEAST_OF_TRANSITION>(greatest);
-  const float factors[2] = {power.to, power.to};
   Operand narrowed[KEY_TILES];
-  narrow_scaled(narrowed, s, factors);
+#pragma unroll
+  for (int k = 0; k < KEY_TILES; ++k)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float* pair = &s[2 * k + i / 2][i % 2 * 2];
+      narrowed[k][i] = pack_fp16(power.to * pair[0], power.to * pair[1]);
+    }
   store_rows<GDN_K>(shared_address(memory.rest), narrowed, warp, lane);
   fence_async_proxy();
   synchronise<CARRYING>();

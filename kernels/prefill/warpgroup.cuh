@@ -126,18 +126,6 @@ __device__ __forceinline__ void multiply(Sum (&sums)[16], const Operand& a, unsi
         "n"(static_cast<int>(Transposed)));
 }
 
-// Adds A [64, 16] times B [16, 128], both in fp16; B's rows are rows in shared memory.
-__device__ __forceinline__ void multiply_fp16(Sum (&sums)[16], const Operand& a, unsigned long long b) {
-  asm volatile(
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
-      "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
-      "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-      "{%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
-      : GDN_SUMS_8(0), GDN_SUMS_8(8)
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-
 #undef GDN_SUMS_8
 #undef GDN_SUM
 

@@ -83,15 +83,15 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
   gdn::find_transition(memory, from, gdn::uniform(walked), is_added, transitions[slot], warp, lane);
 }
 
-// Block (i, h, n): rows i * 64 … of the states of value head h after the transitions of sequence n.
-extern "C" __global__ void __launch_bounds__(gdn::GROUP, 1)
+// Block (i, h, n): rows i * 16 … of the states of value head h after the transitions of sequence n.
+extern "C" __global__ void __launch_bounds__(gdn::COMPOSE_WARPS * gdn::WARP, 1)
     gdn_prefill_compose(const long long* __restrict__ cu_seqlens, const gdn::Transition* __restrict__ transitions,
                         const float* __restrict__ decays, float* __restrict__ begun, const long long chunks) {
   extern __shared__ __align__(1024) char bytes[];
   auto& memory = *reinterpret_cast<gdn::ComposeMemory*>(bytes);
   const unsigned lane = threadIdx.x % gdn::WARP;
   const int warp = gdn::uniform(threadIdx.x / gdn::WARP);
-  const int group = blockIdx.x, head = blockIdx.y, sequence = blockIdx.z;
+  const int tile = blockIdx.x, head = blockIdx.y, sequence = blockIdx.z;
   const gdn::Cut cut(chunks);
   const int own = gdn::chunks_of(cu_seqlens[sequence], cu_seqlens[sequence + 1]);
   if (!cut.composes(own)) return;
@@ -99,9 +99,9 @@ extern "C" __global__ void __launch_bounds__(gdn::GROUP, 1)
   const int first = cut.first_slot(gdn::uniform(gdn::chunks_before(cu_seqlens, sequence, lane)));
   const size_t slot = static_cast<size_t>(first) * GDN_HV + head;
   if (threadIdx.x == 0) memory.initialise();
-  for (int i = threadIdx.x; i < count; i += gdn::GROUP) memory.decays[i] = decays[slot + i * GDN_HV];
+  for (int i = threadIdx.x; i < count; i += gdn::COMPOSE_WARPS * gdn::WARP) memory.decays[i] = decays[slot + i * GDN_HV];
   __syncthreads();
-  gdn::compose(memory, transitions + slot, count, group, begun + slot * (GDN_V * GDN_K), warp, lane);
+  gdn::compose(memory, transitions + slot, count, tile, begun + slot * (GDN_V * GDN_K), warp, lane);
 }
 
 // Block (h, n): the outputs of value head h in segment n.

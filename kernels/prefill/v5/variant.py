@@ -7,10 +7,10 @@ from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape, TensorSpec
 
 CHUNK = 64
 THREADS = 512
-ROWS = 64  # of states that a block composes
+ROWS = 16  # of states that a block composes
 TRANSITION = 128 * 128 // 2 + 128 * 128 + 128 + 32  # fp32 that the struct Transition takes
 TRANSITION_BYTES = 193440  # what the kernel's struct TransitionMemory takes
-COMPOSE_BYTES = 3 * 67584 + 3 * 8  # and ComposeMemory, without the decays
+COMPOSE_BYTES = 4 * 42 * 1024 + 16 * 272 + 4 * 16 * 4 + 4 * 8  # and ComposeMemory, without the decays
 BLOCK_BYTES = 231264  # and FusedMemory
 
 
