@@ -96,14 +96,14 @@ def test_a_head_that_never_forgets_goes_back_further_than_warps_look_at_once():
 
 
 @pytest.mark.parametrize("scenario", ["typical", "slow", "never", "closed-gates", "large-state"])
-@pytest.mark.parametrize("params", ["BLOCKS=64", "BLOCKS=4:CUTS=2"])
+@pytest.mark.parametrize("params", ["BLOCKS=64", "BLOCKS=4:CUTS=2", "BLOCKS=64:KEEPS=0"])
 def test_states_are_composed_from_what_segments_make_of_any(params, scenario):
     check_chunked(*interpret(f"prefill-v5:{params}", (330, 0, 64), scenario))
 
 
 @pytest.mark.parametrize("forgetful", [(0,), (1,), (1, 2), (0, 3), (0, 1, 2, 3, 4)])
 def test_composing_goes_back_no_further_than_a_segment_that_forgets(forgetful):
-    """Segments are of a chunk. That after a forgetful one and one that is not begins with what the forgetful one adds."""
+    """Segments are of a chunk. One that follows a forgetful one and another begins with what the forgetful one adds."""
     check_chunked(*interpret("prefill-v5:BLOCKS=64", (330,), "never", forgetful_chunks=forgetful))
 
 

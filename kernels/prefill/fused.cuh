@@ -17,10 +17,11 @@ GDNBENCH_PHASE_NAMES(keys, pairs, couple, invert, solve, gates, narrow, ready, r
 namespace gdn {
 
 // By the warpgroup that prepares, a warp a row of tiles. It brings the keys, too. Of several such groups each takes
-// every chunk of that number, from its own on.
+// every chunk of that number, from its own on. What is known of the chunks is kept, too, if a place is told: that of the
+// first one.
 template <int Groups, class Memory>
 __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from, const Walk& walk, int group, int warp,
-                                               unsigned lane) {
+                                               unsigned lane, KnownChunk* known = nullptr) {
   GDNBENCH_PHASES_BEGIN();
   static_assert(Groups == 1 || Groups == 2, "there are places for so many");
   constexpr int AHEAD = 2 / Groups;  // of a group's own chunks
@@ -53,8 +54,8 @@ __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from
 #pragma unroll 1
   for (int own = 0; own < AHEAD; ++own) bring_keys(group + own * Groups);
 #pragma unroll
-  for (int i = 0; i < SOLVED_STAGES; ++i)
-    if (group == 0 && warp == i + 1) clear_above(memory.solved[i], lane);
+  for (int i = 0; i < Memory::SOLVED_STAGES; ++i)
+    if (group == i % Groups && warp == i / Groups + 1) clear_above(memory.solved[i], lane);
 #pragma unroll 1
   for (int own = 0; own <= AHEAD; ++own) {  // as far ahead as the loop goes on
     gates(group + own * Groups, group + (own - 1) * Groups);
@@ -92,14 +93,64 @@ __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from
     GDNBENCH_PHASE(couple);
     invert_tile(diagonal, memory.diagonals[group][warp], own_tile, lane);
     store_matrices(half_tile_address(triangle.inverse[warp], lane), diagonal);
+    if (!Memory::SHOWS) wait_until_stored(lane);
     synchronise_group();
     GDNBENCH_PHASE(invert);
-    solve_any_row(memory.solved[chunk % SOLVED_STAGES], triangle, diagonal, own.beta, warp, lane);
+    Triangle& solved = memory.solved[chunk % Memory::SOLVED_STAGES];
+    solve_any_row(solved, triangle, diagonal, own.beta, warp, lane);
     fence_async_proxy();
     arrive_together(memory.barriers.inverse_there[place], lane);
     GDNBENCH_PHASE(solve);
+    if (!Memory::SHOWS && known != nullptr && lane == 0) {
+      KnownChunk& to = known[static_cast<size_t>(chunk) * GDN_HV];
+      store_bulk(&to.solved[warp * (TILE * CHUNK)], &solved[warp * (TILE * CHUNK)], sizeof(Triangle) / SIDE);
+      if (warp == 0) {  // what stands behind the last number is written, too, since it is read with it
+        store_bulk(&to.gates, &own, sizeof(own) - sizeof(float4));
+        *reinterpret_cast<float4*>(&to.gates.whole) = make_float4(own.whole, 0.f, 0.f, 0.f);
+      }
+    }
     gates(chunk + (AHEAD + 1) * Groups, chunk + AHEAD * Groups);
     GDNBENCH_PHASE(gates);
+  }
+  if (!Memory::SHOWS) wait_until_stored(lane);
+}
+
+// In place of it, for chunks of which all that is known was kept. Keys are brought two chunks ahead, and gates with
+// them; inverses one.
+__device__ __forceinline__ void bring_chunks(FusedMemory& memory, const Place& from, const Walk& walk,
+                                             const KnownChunk* known, int warp, unsigned lane) {
+  GDNBENCH_PHASES_BEGIN();
+  const bool is_one = warp == 0 && lane == 0;
+  const auto bring_keys = [&](int chunk) {
+    const int place = KeyRing::place(chunk);
+    Barrier& there = memory.barriers.keys_there[place];
+    if (is_one && chunk < walk.chunks) {
+      expect(there, sizeof(ChunkGates));
+      load_bulk(&memory.gates[place], &known[static_cast<size_t>(chunk) * GDN_HV].gates, sizeof(ChunkGates), there);
+    }
+    bring<KEY_PIECES>(memory.keys[place], from.k, GDN_HQ * GDN_K, walk, chunk, there, warp * WARP + lane, banded<CHUNK>);
+  };
+  const auto bring_solved = [&](int chunk) {
+    if (!is_one || chunk >= walk.chunks) return;
+    Barrier& there = memory.barriers.inverse_there[KeyRing::place(chunk)];
+    expect(there, sizeof(Triangle));
+    load_bulk(memory.solved[chunk % FusedMemory::SOLVED_STAGES], known[static_cast<size_t>(chunk) * GDN_HV].solved,
+              sizeof(Triangle), there);
+  };
+  bring_keys(0);
+  bring_keys(1);
+  bring_solved(0);
+#pragma unroll 1
+  for (int chunk = 0; chunk < walk.chunks; ++chunk) {
+    const int place = KeyRing::place(chunk);
+    memory.barriers.wait_until_done(chunk - 2);  // then its places are free
+    bring_keys(chunk + 2);
+    bring_solved(chunk + 1);
+    wait(memory.barriers.keys_there[place], KeyRing::parity(chunk));
+    fence_async_proxy();
+    arrive_together(memory.barriers.ready[place], lane);
+    arrive_together(memory.barriers.inverse_there[place], lane);
+    GDNBENCH_PHASE(keys);
   }
 }
 
@@ -190,7 +241,7 @@ __device__ __forceinline__ void carry_state(State& s, Memory& memory, const __nv
     wait(memory.barriers.inverse_there[place], KeyRing::parity(chunk));
     GDNBENCH_PHASE(inverse);
     fence_warpgroup();
-    multiply_operands<CHUNK, CHUNK, false>(sums, r, matrix(memory.solved[chunk % SOLVED_STAGES]));
+    multiply_operands<CHUNK, CHUNK, false>(sums, r, matrix(memory.solved[chunk % Memory::SOLVED_STAGES]));
     commit_group();
     wait(memory.written.free, (max(shown, 0) + 1) % 2);
     keep_in_place(s);
@@ -336,8 +387,10 @@ __device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& 
 }
 
 // A block: carries the state of its rows through the chunks, and writes their outputs. Its memory is initialised.
+// `prepare` makes the chunks ready, by the warpgroup's warp of its number.
+template <class Prepare>
 __device__ __forceinline__ void prefill(FusedMemory& memory, const Place& at, const Walk& walk, float scale, int warp,
-                                        unsigned lane) {
+                                        unsigned lane, const Prepare& prepare) {
   if (warp < STATE_WARPS) {
     take_registers<160>();
     State s = {};
@@ -350,7 +403,7 @@ __device__ __forceinline__ void prefill(FusedMemory& memory, const Place& at, co
     write_outputs(memory, at, scale, walk, warp - STATE_WARPS, lane);
   } else {
     give_registers<72>();
-    prepare_chunks<1>(memory, at, walk, 0, warp - STATE_WARPS - GROUP_WARPS, lane);
+    prepare(warp - STATE_WARPS - GROUP_WARPS);
   }
 }
 

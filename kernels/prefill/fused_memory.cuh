@@ -26,7 +26,7 @@ struct Ring {
   static __device__ __forceinline__ int parity(int chunk) { return chunk / Places % 2; }
 };
 
-constexpr int KEY_STAGES = 4, VALUE_STAGES = 2, QUERY_STAGES = 2, SOLVED_STAGES = 3;
+constexpr int KEY_STAGES = 4, VALUE_STAGES = 2, QUERY_STAGES = 2;
 using KeyRing = Ring<KEY_STAGES>;
 using ValueRing = Ring<VALUE_STAGES>;
 using QueryRing = Ring<QUERY_STAGES>;
@@ -63,9 +63,16 @@ struct ChunkBarriers {
   }
 };
 
+// What is known of a chunk and head before its state is, in global memory.
+struct alignas(16) KnownChunk {
+  Triangle solved;  // (I + A)^-1 diag(beta)
+  ChunkGates gates;
+};
+
 // Shared memory of a block.
 struct FusedMemory {
   static constexpr bool SHOWS = true;  // writes outputs
+  static constexpr int SOLVED_STAGES = 3;
   alignas(1024) Rows keys[KEY_STAGES];
   Queries queries[QUERY_STAGES];
   Handed<GDN_K> begun;                           // S at a chunk's beginning

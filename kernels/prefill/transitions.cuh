@@ -14,6 +14,7 @@ constexpr int PREPARERS = 2;
 // Shared memory of a block, as the functions of fused.cuh know it.
 struct TransitionMemory {
   static constexpr bool SHOWS = false;
+  static constexpr int SOLVED_STAGES = 4;  // a warpgroup has two of its own
   // In place of what is handed on to the warpgroup of the outputs: nothing ever is.
   struct Unused {
     __nv_bfloat16 rows[1];
@@ -120,26 +121,27 @@ __device__ __forceinline__ void store_multiplied(Transition& to, TransitionMemor
   wait_for_block_stores();
 }
 
-// A block: B, from `from.state`, or M of a segment of full chunks. Its memory is initialised.
-__device__ __forceinline__ void find_transition(TransitionMemory& memory, const Place& from, int chunks, bool is_added,
-                                                Transition& to, int warp, unsigned lane) {
-  const Walk walk = {chunks, chunks, chunks * CHUNK};
+// A block: B, from `from.state`, or M, of the chunks of a walk. Its memory is initialised. Null for what is not kept.
+__device__ __forceinline__ void find_transition(TransitionMemory& memory, const Place& from, const Walk& walk,
+                                                bool is_added, Transition* to, KnownChunk* known, int warp,
+                                                unsigned lane) {
   if (warp < STATE_WARPS) {
     take_registers<160>();
-    const Walk values = {chunks, chunks, is_added ? walk.tokens : 0};  // of M, zeros
+    const Walk values = {walk.chunks, walk.silent, is_added ? walk.tokens : 0};  // of M, zeros
     State s = {};
     bring_values(memory, from.v, 0, values, warp, lane);
     if (!is_added) begin_unit(s, warp, lane);
     if (from.state != nullptr) load_state(s, from.state + static_cast<size_t>(warp * TILE) * GDN_K, lane);
     carry_state(s, memory, from.v, values, warp, lane);
+    if (to == nullptr) return;
     if (is_added)
-      store_added(to, s, warp, lane);
+      store_added(*to, s, warp, lane);
     else
-      store_multiplied(to, memory, s, warp, lane);
+      store_multiplied(*to, memory, s, warp, lane);
   } else {
     give_registers<96>();
     const int group = warp / GROUP_WARPS - GROUPS;
-    prepare_chunks<PREPARERS>(memory, from, walk, group, warp % GROUP_WARPS, lane);
+    prepare_chunks<PREPARERS>(memory, from, walk, group, warp % GROUP_WARPS, lane, known);
   }
 }
 

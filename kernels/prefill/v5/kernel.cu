@@ -29,14 +29,15 @@ struct Span : gdn::Segment {
 
 }  // namespace
 
-// Block (i, h, n): B, or M if i is 1, of value head h and transition n, if a later segment needs it.
+// Block (i, h, n): B, or M if i is 1, of value head h and transition n, if a later segment needs it. With B it keeps what
+// is known of each chunk. Of a sequence's last segment that alone is needed.
 extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
     gdn_prefill_transitions(const __nv_bfloat16* __restrict__ k, const __nv_bfloat16* __restrict__ v,
                             const float* __restrict__ state, const float* __restrict__ A_log,
                             const float* __restrict__ dt_bias, const __nv_bfloat16* __restrict__ a,
                             const __nv_bfloat16* __restrict__ b, const long long* __restrict__ cu_seqlens,
                             gdn::Transition* __restrict__ transitions, float* __restrict__ decays,
-                            const long long sequences, const long long chunks) {
+                            gdn::KnownChunk* __restrict__ known, const long long sequences, const long long chunks) {
   extern __shared__ __align__(1024) char bytes[];
   auto& memory = *reinterpret_cast<gdn::TransitionMemory*>(bytes);
   const unsigned lane = threadIdx.x % gdn::WARP;
@@ -46,28 +47,34 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
   const gdn::Cut cut(chunks);
   const Span span(cu_seqlens, sequences, cut, cut.chunks, lane);
   const int tokens = cut.chunks * gdn::CHUNK;
-  if (!span.is_composed || span.left <= tokens) return;  // none, or the last
+  const bool is_last = span.left <= tokens;
+  if (!span.is_composed || (is_last && !(is_added && KEEPS))) return;
   if (threadIdx.x == 0) memory.initialise();
   const float rate = expf(A_log[head]), bias = dt_bias[head];
   const size_t slot = static_cast<size_t>(span.first_slot + span.first / cut.chunks) * GDN_HV + head;
   const __nv_bfloat16* const of_sequence = a + span.begin * GDN_HV + head;
+  const int judged = span.first - (is_last ? cut.chunks : 0);  // the last segment by the one before
   float kept[2];
-  gdn::sum_segments(kept, memory, of_sequence + static_cast<long long>(span.first) * (gdn::CHUNK * GDN_HV), rate, bias,
+  gdn::sum_segments(kept, memory, of_sequence + static_cast<long long>(judged) * (gdn::CHUNK * GDN_HV), rate, bias,
                     cut.chunks, span.left > 2 * tokens, warp, lane);
-  int walked = cut.chunks;
-  if (!gdn::is_kept(kept[0])) {
-    if (!is_added) return;
+  const bool is_kept = gdn::is_kept(kept[0]);
+  int all = is_last ? span.left : tokens, skipped = 0;
+  if (!is_kept) {
+    if (!is_added || is_last) return;
     const int end = span.first + cut.chunks;
-    walked = min(walked, gdn::chunks_that_matter(memory.decays[0], of_sequence, rate, bias, end, warp, lane));
+    const int walked = gdn::chunks_that_matter(memory.decays[0], of_sequence, rate, bias, end, warp, lane);
     kept[0] = walked > gdn::WALKED ? gdn::WORKED_OUT : gdn::FORGOTTEN_SOON;
+    skipped = gdn::uniform(max(cut.chunks - walked, 0));
+    all -= skipped * gdn::CHUNK;
   }
-  if (is_added && threadIdx.x == 0) decays[slot] = kept[0];
+  if (is_added && !is_last && threadIdx.x == 0) decays[slot] = kept[0];
   // B is part of the state after the segment, and all of it, for the next segment's transition, if this one forgets.
-  const bool is_first = span.first == 0 && walked == cut.chunks;
+  const bool is_first = span.first == 0 && skipped == 0;
   const bool is_needed = is_added ? gdn::is_worked_out(kept[0]) || gdn::is_kept(kept[1]) : !is_first;
   if (!is_needed) return;
 
-  const long long token = span.begin + static_cast<long long>(span.first + cut.chunks - walked) * gdn::CHUNK;
+  const int first = span.first + skipped;
+  const long long token = span.begin + static_cast<long long>(first) * gdn::CHUNK;
   const gdn::Place from = {
       nullptr,
       k + (token * GDN_HQ + key_head) * GDN_K,
@@ -80,7 +87,11 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
       rate,
       bias,
   };
-  gdn::find_transition(memory, from, gdn::uniform(walked), is_added, transitions[slot], warp, lane);
+  const int walked = gdn::uniform(gdn::chunks_of(0, all));
+  gdn::find_transition(memory, from, {walked, walked, all}, is_added, is_last ? nullptr : &transitions[slot],
+                       KEEPS && is_added && is_kept ? known + static_cast<size_t>(span.chunks_before + first) * GDN_HV + head
+                                           : nullptr,
+                       warp, lane);
 }
 
 // Block (i, h, n): rows i * 16 … of the states of value head h after the transitions of sequence n.
@@ -111,8 +122,8 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
                 const float* __restrict__ dt_bias, const __nv_bfloat16* __restrict__ a,
                 const __nv_bfloat16* __restrict__ b, const long long* __restrict__ cu_seqlens, const float scale,
                 __nv_bfloat16* __restrict__ output, float* __restrict__ new_state,
-                const float* __restrict__ begun, const float* __restrict__ decays, const long long sequences,
-                const long long chunks) {
+                const float* __restrict__ begun, const float* __restrict__ decays,
+                const gdn::KnownChunk* __restrict__ known, const long long sequences, const long long chunks) {
   extern __shared__ __align__(1024) char bytes[];
   auto& memory = *reinterpret_cast<gdn::FusedMemory*>(bytes);
   if (threadIdx.x == 0) memory.initialise();
@@ -123,8 +134,14 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
   const Span span(cu_seqlens, sequences, cut, cut.of_outputs(), lane);
   const int tokens = gdn::uniform(min(span.left, cut.of_outputs() * gdn::CHUNK));
   const float rate = expf(A_log[head]), bias = dt_bias[head];
-  const size_t before = static_cast<size_t>(span.first_slot + span.first / cut.chunks - 1) * GDN_HV + head;
+  const size_t slot = static_cast<size_t>(span.first_slot + span.first / cut.chunks) * GDN_HV + head;
+  const size_t before = slot - GDN_HV;
   const bool is_begun = span.is_composed && span.first > 0 && gdn::is_worked_out(decays[before]);
+  bool is_known = KEEPS && span.is_composed && (span.first == 0 || is_begun);
+  for (int i = 0; i < CUTS && i * cut.chunks * gdn::CHUNK < span.left; ++i) {
+    const bool is_last = (i + 1) * cut.chunks * gdn::CHUNK >= span.left;
+    is_known = is_known && gdn::is_kept(decays[slot + (is_last ? i - 1 : i) * GDN_HV]);
+  }
   __syncthreads();
   const int silent = is_begun ? 0
                               : gdn::uniform(gdn::chunks_that_matter(memory.decays, a + span.begin * GDN_HV + head,
@@ -146,5 +163,13 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
       bias,
   };
   const int all = silent * gdn::CHUNK + tokens;
-  gdn::prefill(memory, at, {gdn::chunks_of(0, all), silent, all}, scale, warp, lane);
+  const gdn::Walk walk = {gdn::chunks_of(0, all), silent, all};
+  const gdn::KnownChunk* const first_known =
+      known + static_cast<size_t>(span.chunks_before + span.first) * GDN_HV + head;
+  gdn::prefill(memory, at, walk, scale, warp, lane, [&](int of_group) {
+    if (is_known)
+      gdn::bring_chunks(memory, at, walk, first_known, of_group, lane);
+    else
+      gdn::prepare_chunks<1>(memory, at, walk, 0, of_group, lane);
+  });
 }

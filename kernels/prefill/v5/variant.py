@@ -1,4 +1,4 @@
-"""v4 for heads that remember, too: a first launch works out what each segment makes of any state.
+"""v4 for heads that remember, too: two launches before it find the states at the beginnings of segments.
 
 Where a head forgets within a segment, the state comes from as many chunks before it as matter, as in v4.
 """
@@ -9,7 +9,8 @@ CHUNK = 64
 THREADS = 512
 ROWS = 16  # of states that a block composes
 TRANSITION = 128 * 128 // 2 + 128 * 128 + 128 + 32  # fp32 that the struct Transition takes
-TRANSITION_BYTES = 193440  # what the kernel's struct TransitionMemory takes
+KNOWN = CHUNK * CHUNK // 2 + 5 * CHUNK + 6 * 16 + 4  # and KnownChunk
+TRANSITION_BYTES = 201632  # what the kernel's struct TransitionMemory takes
 COMPOSE_BYTES = 4 * 42 * 1024 + 16 * 272 + 4 * 16 * 4 + 4 * 8  # and ComposeMemory, without the decays
 BLOCK_BYTES = 231264  # and FusedMemory
 
@@ -36,11 +37,13 @@ kernel = CudaKernel(
             doc="blocks that sequences are cut for, not counting the last segment of each; 1 leaves them whole",
         ),
         "CUTS": Param(default=1, choices=(1, 2, 4), doc="transitions in a segment, worked out side by side"),
+        "KEEPS": Param(default=1, choices=(0, 1), doc="1: outputs take gates and inverses from the transitions"),
     },
     scratch=(
         TensorSpec("transitions", ("BLOCKS", "CUTS", TRANSITION), "fp32"),
         TensorSpec("decays", ("BLOCKS", "CUTS"), "fp32"),
         TensorSpec("begun", ("BLOCKS", "CUTS", "V", "K"), "fp32"),
+        TensorSpec("known", ("CHUNKS", "HV", KNOWN), "fp32"),
     ),
     launches=(
         CudaLaunch(
@@ -59,6 +62,7 @@ kernel = CudaKernel(
                 "cu_seqlens",
                 "transitions",
                 "decays",
+                "known",
                 "N",
                 "CHUNKS",
             ),
@@ -90,6 +94,7 @@ kernel = CudaKernel(
                 "new_state",
                 "begun",
                 "decays",
+                "known",
                 "N",
                 "CHUNKS",
             ),
