@@ -19,13 +19,15 @@ struct alignas(128) Transition {
   } diagonal;
 };
 
-constexpr int FEWEST_COMPOSED = 3;  // segments of a sequence: the second one of two may as well begin where the first does
+// Segments of a sequence: the second one of two may as well begin where the first does.
+constexpr int FEWEST_COMPOSED = 3;
 
 // How sequences are cut, in chunks: for outputs, and for transitions, of which a segment has CUTS.
 struct Cut {
   int chunks;  // of a transition
 
-  explicit __device__ __forceinline__ Cut(long long all) : chunks(segment_chunks(static_cast<int>(all), SEGMENTS * CUTS)) {}
+  explicit __device__ __forceinline__ Cut(long long all)
+      : chunks(segment_chunks(static_cast<int>(all), SEGMENTS * CUTS)) {}
   __device__ __forceinline__ int of_outputs() const { return CUTS * chunks; }
   // Whether states of a sequence of so many chunks are composed.
   __device__ __forceinline__ bool composes(int sequence_chunks) const {

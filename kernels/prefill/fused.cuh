@@ -128,7 +128,8 @@ __device__ __forceinline__ void bring_chunks(FusedMemory& memory, const Place& f
       expect(there, sizeof(ChunkGates));
       load_bulk(&memory.gates[place], &known[static_cast<size_t>(chunk) * GDN_HV].gates, sizeof(ChunkGates), there);
     }
-    bring<KEY_PIECES>(memory.keys[place], from.k, GDN_HQ * GDN_K, walk, chunk, there, warp * WARP + lane, banded<CHUNK>);
+    bring<KEY_PIECES>(memory.keys[place], from.k, GDN_HQ * GDN_K, walk, chunk, there, warp * WARP + lane,
+                      banded<CHUNK>);
   };
   const auto bring_solved = [&](int chunk) {
     if (!is_one || chunk >= walk.chunks) return;
@@ -159,8 +160,9 @@ template <class Memory>
 __device__ __forceinline__ void bring_values(Memory& memory, const __nv_bfloat16* v, int chunk, const Walk& walk,
                                              int warp, unsigned lane) {
   const int place = ValueRing::place(chunk);
-  bring<ROWS / 8, STATE_WARPS * WARP>(memory.values[place], v, GDN_HV * GDN_V, walk, chunk, memory.barriers.values_there[place],
-                                      warp * WARP + worked_out_anew(lane), swizzled<ROWS / 8>);
+  bring<ROWS / 8, STATE_WARPS * WARP>(memory.values[place], v, GDN_HV * GDN_V, walk, chunk,
+                                      memory.barriers.values_there[place], warp * WARP + worked_out_anew(lane),
+                                      swizzled<ROWS / 8>);
 }
 
 // A warp's 16 rows of the state in shared memory: pieces of 32 bytes, of which those that lanes take at once, of four

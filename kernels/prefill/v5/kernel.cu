@@ -88,10 +88,9 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
       bias,
   };
   const int walked = gdn::uniform(gdn::chunks_of(0, all));
+  gdn::KnownChunk* const first_known = known + static_cast<size_t>(span.chunks_before + first) * GDN_HV + head;
   gdn::find_transition(memory, from, {walked, walked, all}, is_added, is_last ? nullptr : &transitions[slot],
-                       KEEPS && is_added && is_kept ? known + static_cast<size_t>(span.chunks_before + first) * GDN_HV + head
-                                           : nullptr,
-                       warp, lane);
+                       KEEPS && is_added && is_kept ? first_known : nullptr, warp, lane);
 }
 
 // Block (i, h, n): rows i * 16 … of the states of value head h after the transitions of sequence n.
@@ -110,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(gdn::COMPOSE_WARPS * gdn::WARP, 1)
   const int first = cut.first_slot(gdn::uniform(gdn::chunks_before(cu_seqlens, sequence, lane)));
   const size_t slot = static_cast<size_t>(first) * GDN_HV + head;
   if (threadIdx.x == 0) memory.initialise();
-  for (int i = threadIdx.x; i < count; i += gdn::COMPOSE_WARPS * gdn::WARP) memory.decays[i] = decays[slot + i * GDN_HV];
+  for (int i = threadIdx.x; i < count; i += blockDim.x) memory.decays[i] = decays[slot + i * GDN_HV];
   __syncthreads();
   gdn::compose(memory, transitions + slot, count, tile, begun + slot * (GDN_V * GDN_K), warp, lane);
 }
