@@ -2,8 +2,8 @@
 // it: the state before the first of them, taken through one after the other.
 //
 // The diagonal d of M stays in fp32, apart: where little is written M is near I, and a rounding of it would be one of
-// the state. What is left of M, R, is multiplied in fp16, of 11 bits, and so is S, each scaled to fp16's range by powers
-// of two: S M + B = S diag(d) + S R + B.
+// the state. What is left of M, R, is multiplied in fp16, of 11 bits, and so is S, each scaled to fp16's range by
+// powers of two: S M + B = S diag(d) + S R + B.
 #pragma once
 #include "fused.cuh"
 
@@ -37,9 +37,9 @@ struct Cut {
   __device__ __forceinline__ int first_slot(int chunks_before) const { return chunks_before / chunks; }
 };
 
-// What is known of a segment by a number: log2 of what a state decays by over it, if it is kept. If it is forgotten, the
-// state after it is that of the last chunks that matter: of more than WALKED of them it is worked out once, in place of
-// by the blocks of the next segment.
+// A number tells what becomes of a state over a segment: log2 of what it decays by, if it is kept. If it is forgotten,
+// the state after the segment comes of the last chunks that matter: if these are more than WALKED, it is worked out
+// beside the transitions; else the next segment's block begins that early.
 constexpr int WALKED = 4;
 constexpr float WORKED_OUT = -2.f * FORGOTTEN_BITS, FORGOTTEN_SOON = -4.f * FORGOTTEN_BITS;
 
@@ -47,8 +47,8 @@ __device__ __forceinline__ bool is_kept(float decay) { return decay >= -FORGOTTE
 
 __device__ __forceinline__ bool is_worked_out(float decay) { return decay >= WORKED_OUT; }
 
-// A power of two that brings numbers up to `greatest` near fp16's largest, and its reciprocal. Below 2^Least they are as
-// good as zero.
+// A power of two that brings numbers up to `greatest` near fp16's largest, and its reciprocal. Below 2^Least they are
+// as good as zero.
 struct PowerOfTwo {
   float to, from;
 
@@ -101,7 +101,7 @@ struct ComposeMemory {
   } narrowed[TILE];                 // the state in fp16, scaled
   float greatest[COMPOSE_WARPS][TILE];
   Barrier there[COMPOSE_STAGES];
-  float decays[SEGMENTS * CUTS];  // what is known of each segment
+  float decays[SEGMENTS * CUTS];  // of each segment
 
   // By one thread of a block, which synchronises after it.
   __device__ __forceinline__ void initialise() {

@@ -16,9 +16,8 @@ GDNBENCH_PHASE_NAMES(keys, pairs, couple, invert, solve, gates, narrow, ready, r
 
 namespace gdn {
 
-// By the warpgroup that prepares, a warp a row of tiles. It brings the keys, too. Of several such groups each takes
-// every chunk of that number, from its own on. What is known of the chunks is kept, too, if a place is told: that of the
-// first one.
+// By the warpgroup that prepares, a warp a row of tiles. It brings the keys, too. Two such groups take chunks in turns.
+// What is known of the chunks is kept in global memory from `known` on, if that is not null.
 template <int Groups, class Memory>
 __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from, const Walk& walk, int group, int warp,
                                                unsigned lane, KnownChunk* known = nullptr) {

@@ -1,9 +1,9 @@
 // Transitions of segments (composition.cuh), each by two blocks: one takes zeros through the segment's chunks, which
-// gives B, and one the unit matrix with values of zero, which gives M. Of a sequence's first segment the state before it
-// is known: B begins with that, and M is not needed.
+// gives B, and one the unit matrix with values of zero, which gives M. The state before a sequence's first segment is
+// known: B begins with that, and M is not needed.
 //
-// Of the four warpgroups of fused.cuh none writes outputs. Two prepare chunks instead, in turns: one alone would be what
-// the chain waits for.
+// Of the four warpgroups of fused.cuh none writes outputs. Two prepare chunks instead, in turns: the chain would wait
+// for one alone.
 #pragma once
 #include "composition.cuh"
 
@@ -41,8 +41,8 @@ struct TransitionMemory {
 };
 
 // log2 of what a head's states decay by over each of two segments of `size` chunks, of which the second may not be
-// there: then it forgets. By a block; `a` is of the first one's first token. A segment gives the same number as the first
-// and as the second one, for all blocks decide by it alike.
+// there: then it forgets. By a block; `a` is of the first one's first token. A segment gives the same number as the
+// first and as the second one, for all blocks decide by it alike.
 __device__ __forceinline__ void sum_segments(float (&decays)[2], TransitionMemory& memory, const __nv_bfloat16* a,
                                              float rate, float dt_bias, int size, bool has_second, int warp,
                                              unsigned lane) {

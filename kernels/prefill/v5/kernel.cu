@@ -1,4 +1,5 @@
-// v4 for heads that remember, too: what a segment makes of any state is worked out first, of all segments at once.
+// v4 for heads that remember, too: what each segment makes of any state is worked out first, all segments at once.
+
 // Of all sequences, not counting the last of each; the declaration counts them, too.
 constexpr int SEGMENTS = BLOCKS / GDN_HV > 1 ? BLOCKS / GDN_HV : 1;
 
@@ -29,8 +30,8 @@ struct Span : gdn::Segment {
 
 }  // namespace
 
-// Block (i, h, n): B, or M if i is 1, of value head h and transition n, if a later segment needs it. With B it keeps what
-// is known of each chunk. Of a sequence's last segment that alone is needed.
+// Block (i, h, n): B, or M if i is 1, of value head h and transition n, if a later segment needs it. With B it keeps
+// what is known of each chunk. Of a sequence's last segment that alone is needed.
 extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
     gdn_prefill_transitions(const __nv_bfloat16* __restrict__ k, const __nv_bfloat16* __restrict__ v,
                             const float* __restrict__ state, const float* __restrict__ A_log,
