@@ -83,6 +83,12 @@ __device__ __forceinline__ void load_bulk(void* to, const void* from, unsigned b
                : "memory");
 }
 
+// The barrier's phase will take so many bytes more.
+__device__ __forceinline__ void expect(Barrier& barrier, unsigned bytes) {
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
+               : "memory");
+}
+
 // And out of shared memory, which was written before a fence_async_proxy(). Until the thread waits for it, that may not
 // be written.
 __device__ __forceinline__ void store_bulk(void* to, const void* from, unsigned bytes) {

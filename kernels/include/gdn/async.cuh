@@ -21,12 +21,6 @@ __device__ __forceinline__ void arrive_expecting(Barrier& barrier, unsigned byte
                : "memory");
 }
 
-// Likewise, without arriving.
-__device__ __forceinline__ void expect(Barrier& barrier, unsigned bytes) {
-  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
-               : "memory");
-}
-
 // 16 bytes from global to shared memory without a register; zeros if there is nothing to copy.
 __device__ __forceinline__ void copy_async(unsigned to, const void* from, bool is_there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(is_there ? 16 : 0) : "memory");
