@@ -37,7 +37,7 @@ kernel = CudaKernel(
             doc="blocks that sequences are cut for, not counting the last segment of each; 1 leaves them whole",
         ),
         "CUTS": Param(default=1, choices=(1, 2, 4), doc="transitions in a segment, worked out side by side"),
-        "KEEPS": Param(default=1, choices=(0, 1), doc="1: outputs take gates and inverses from the transitions"),
+        "KEEPS": Param(default=1, choices=(0, 1), doc="whether outputs take the inverses that transitions leave"),
     },
     scratch=(
         TensorSpec("transitions", ("BLOCKS", "CUTS", TRANSITION), "fp32"),
