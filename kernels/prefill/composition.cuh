@@ -47,21 +47,18 @@ __device__ __forceinline__ bool is_kept(float decay) { return decay >= -FORGOTTE
 
 __device__ __forceinline__ bool is_worked_out(float decay) { return decay >= WORKED_OUT; }
 
-// A power of two that brings numbers up to `greatest` near fp16's largest, and its reciprocal. Below 2^Least they are
-// as good as zero.
+// A power of two that brings numbers up to `greatest` near fp16's largest, and its reciprocal. Smaller ones than 2^-30
+// are scaled as that is: fp16 has exponents for them, and products of two scales must not overflow.
 struct PowerOfTwo {
   float to, from;
 
-  template <int Least>
-  static __device__ __forceinline__ PowerOfTwo of(float greatest) {
+  explicit __device__ __forceinline__ PowerOfTwo(float greatest) {
     constexpr int BIAS = 127, TOP = 14;
-    const int exponent = min(max(static_cast<int>(__float_as_uint(greatest) >> 23), BIAS + Least), BIAS + 60);
-    return {__uint_as_float(static_cast<unsigned>(2 * BIAS + TOP - exponent) << 23),
-            __uint_as_float(static_cast<unsigned>(exponent - TOP) << 23)};
+    const int exponent = min(max(static_cast<int>(__float_as_uint(greatest) >> 23), BIAS - 30), BIAS + 60);
+    to = __uint_as_float(static_cast<unsigned>(2 * BIAS + TOP - exponent) << 23);
+    from = __uint_as_float(static_cast<unsigned>(exponent - TOP) << 23);
   }
 };
-
-constexpr int LEAST_OF_STATE = -50, LEAST_OF_TRANSITION = -30;
 
 // Of each of a lane's two rows, the greatest of a warp's numbers.
 template <int N>
@@ -134,7 +131,7 @@ __device__ __forceinline__ void take_transition(Columns& s, ComposeMemory& memor
   for (int half = 0; half < 2; ++half) {
     for (const auto& of_warp : memory.greatest)
       greatest[half] = fmaxf(greatest[half], of_warp[lane / 4 + half * 8]);
-    const PowerOfTwo power = PowerOfTwo::of<LEAST_OF_STATE>(greatest[half]);
+    const PowerOfTwo power(greatest[half]);
     up[half] = power.to;
     down[half] = power.from;
 #pragma unroll

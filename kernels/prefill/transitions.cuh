@@ -104,7 +104,7 @@ __device__ __forceinline__ void store_multiplied(Transition& to, TransitionMemor
   if (lane == 0) memory.greatest[warp] = greatest;
   synchronise<CARRYING>();
   for (const float of_warp : memory.greatest) greatest = fmaxf(greatest, of_warp);
-  const PowerOfTwo power = PowerOfTwo::of<LEAST_OF_TRANSITION>(greatest);
+  const PowerOfTwo power(greatest);
   Operand narrowed[KEY_TILES];
 #pragma unroll
   for (int k = 0; k < KEY_TILES; ++k)
