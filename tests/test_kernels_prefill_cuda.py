@@ -18,11 +18,13 @@ NUMERICS = load_numerics(PREFILL, CATALOG.op_folders["prefill"])
 BF16_ROUNDOFF = 2.0**-8
 
 
-def interpret(label, lengths, scenario="typical", *, heads=(1, 1)):
-    """Runs a kernel; gives what was found wrong, and its tensors by name."""
+def interpret(label, lengths, scenario="typical", *, heads=(1, 1), forgetful_chunks=()):
+    """Runs a kernel; gives what was found wrong, and its tensors by name. Nothing outlasts a forgetful chunk."""
     [variant] = select_variants(CATALOG, "prefill", label)
     workload = PREFILL.workloads.workload({"lengths": lengths, "HQ": heads[0], "HV": heads[1]})
     workspace = Workspace.make(PREFILL, NUMERICS, workload, seed=3, device="cpu", scenario=scenario)
+    for chunk in forgetful_chunks:
+        workspace.inputs["a"][chunk * 64 : (chunk + 1) * 64] = 5.0
     watched = InterpretedCuda(CATALOG.entries[variant.kernel], variant, workload, "sm_90").run(workspace)
     return watched.findings, workspace
 
@@ -46,7 +48,7 @@ def check_chunked(findings, workspace):
         assert float((error / (BF16_ROUNDOFF * units[name] + 1e-30)).max()) < 8 / 2, name
 
 
-CHUNKED = ("prefill-v1", "prefill-v2", "prefill-v3", "prefill-v4")
+CHUNKED = ("prefill-v1", "prefill-v2", "prefill-v3", "prefill-v4", "prefill-v5")
 
 
 @pytest.mark.parametrize("kernel", CHUNKED)
@@ -91,6 +93,27 @@ def test_segments_begin_as_far_back_as_the_head_remembers(kernel, scenario):
 
 def test_a_head_that_never_forgets_goes_back_further_than_warps_look_at_once():
     check_chunked(*interpret("prefill-v4:BLOCKS=64", (18 * 64 + 1,), "closed-gates"))
+
+
+@pytest.mark.parametrize("scenario", ["typical", "slow", "never", "closed-gates", "large-state"])
+@pytest.mark.parametrize("params", ["BLOCKS=64", "BLOCKS=4:CUTS=2", "BLOCKS=64:KEEPS=0"])
+def test_states_are_composed_from_what_segments_make_of_any(params, scenario):
+    check_chunked(*interpret(f"prefill-v5:{params}", (330, 0, 64), scenario))
+
+
+@pytest.mark.parametrize("forgetful", [(0,), (1,), (1, 2), (0, 3), (0, 1, 2, 3, 4)])
+def test_composing_goes_back_no_further_than_a_segment_that_forgets(forgetful):
+    """Segments are of a chunk. One that follows a forgetful one and another begins with what the forgetful one adds."""
+    check_chunked(*interpret("prefill-v5:BLOCKS=64", (330,), "never", forgetful_chunks=forgetful))
+
+
+def test_a_state_that_takes_many_chunks_to_forget_is_worked_out_before():
+    """Of the second segment of six chunks the last five matter."""
+    check_chunked(*interpret("prefill-v5:BLOCKS=4", (23 * 64 + 5,), "never", forgetful_chunks=(7,)))
+
+
+def test_transitions_of_more_chunks_than_places_of_several_sequences_and_shared_heads():
+    check_chunked(*interpret("prefill-v5:BLOCKS=16", (12 * 64 + 1, 0, 700), "mixed-heads", heads=(1, 2)))
 
 
 def test_more_sequences_than_lanes_look_at_at_once():

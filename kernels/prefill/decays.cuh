@@ -36,7 +36,7 @@ struct ChunkGates : RawGates {
   ByLane until, since;               // G_C / G_i and G_i
   float in_tile[CHUNK];              // G_i / G_f, for the first token f of i's tile
   float to_tile[TILES_BELOW][TILE];  // G_f / G_j, for a tile of rows that begins at f and a tile of columns j
-  float whole;                       // G_C
+  alignas(16) float whole;           // G_C
 };
 
 // The gates of a chunk as they are read, of tokens 2 l and 2 l + 1; after the sequence's end, any.

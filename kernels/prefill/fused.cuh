@@ -16,48 +16,60 @@ GDNBENCH_PHASE_NAMES(keys, pairs, couple, invert, solve, gates, narrow, ready, r
 
 namespace gdn {
 
-// By the warpgroup that prepares, a warp a row of tiles. It brings the keys, too.
-__device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place& from, const Walk& walk, int warp,
-                                               unsigned lane) {
+// By the warpgroup that prepares, a warp a row of tiles. It brings the keys, too. Two such groups take chunks in turns.
+// What is known of the chunks is kept in global memory from `known` on, if that is not null.
+template <int Groups, class Memory>
+__device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from, const Walk& walk, int group, int warp,
+                                               unsigned lane, KnownChunk* known = nullptr) {
   GDNBENCH_PHASES_BEGIN();
+  static_assert(Groups == 1 || Groups == 2, "there are places for so many");
+  constexpr int AHEAD = 2 / Groups;  // of a group's own chunks
   if (walk.chunks == 0) return;
+  const auto synchronise_group = [&] {
+    if (Groups == 1 || group == 0)
+      synchronise<PREPARING>();
+    else
+      synchronise<SHOWING>();  // nothing is shown then
+  };
+  RawGates(&raw_gates)[2] = memory.raw_gates[group];
   GateInputs inputs;
   const auto load_gates = [&](int chunk) { inputs.load(from.a, from.b, chunk * CHUNK, walk.tokens, lane); };
   // The warps that have the least of the triangle see to the gates, one a chunk ahead of the others.
   const auto gates = [&](int raw, int whole) {
     if (warp == 0) {
-      sum_decays(memory.raw_gates[raw % 2], inputs, from.rate, from.dt_bias, walk.tokens - raw * CHUNK, lane);
-      load_gates(raw + 1);
+      sum_decays(raw_gates[raw / Groups % 2], inputs, from.rate, from.dt_bias, walk.tokens - raw * CHUNK, lane);
+      load_gates(raw + Groups);
     }
     const int place = KeyRing::place(whole);
-    if (warp == 1 && whole >= 0) store_gates(memory.gates[place], memory.raw_gates[whole % 2], lane);
-    if (warp == 2 && whole >= 0) store_tile_gates(memory.gates[place], memory.raw_gates[whole % 2], lane);
+    if (warp == 1 && whole >= 0) store_gates(memory.gates[place], raw_gates[whole / Groups % 2], lane);
+    if (warp == 2 && whole >= 0) store_tile_gates(memory.gates[place], raw_gates[whole / Groups % 2], lane);
   };
   const auto bring_keys = [&](int chunk) {  // of chunks that are not there zeros: nothing waits for them
     const int place = KeyRing::place(chunk);
-    bring<KEY_PIECES>(memory.keys[place], from.k, GDN_HQ * GDN_K, walk, chunk, memory.keys_there[place],
+    bring<KEY_PIECES>(memory.keys[place], from.k, GDN_HQ * GDN_K, walk, chunk, memory.barriers.keys_there[place],
                       warp * WARP + worked_out_anew(lane), banded<CHUNK>);
   };
-  if (warp == 0) load_gates(0);
+  if (warp == 0) load_gates(group);
 #pragma unroll 1
-  for (int chunk = 0; chunk < 2; ++chunk) bring_keys(chunk);
+  for (int own = 0; own < AHEAD; ++own) bring_keys(group + own * Groups);
 #pragma unroll
-  for (int i = 0; i < SOLVED_STAGES; ++i)
-    if (warp == i + 1) clear_above(memory.solved[i], lane);
+  for (int i = 0; i < Memory::SOLVED_STAGES; ++i)
+    if (group == i % Groups && warp == i / Groups + 1) clear_above(memory.solved[i], lane);
 #pragma unroll 1
-  for (int chunk = 0; chunk < 3; ++chunk) {  // as far ahead as the loop goes on
-    gates(chunk, chunk - 1);
-    synchronise<PREPARING>();
+  for (int own = 0; own <= AHEAD; ++own) {  // as far ahead as the loop goes on
+    gates(group + own * Groups, group + (own - 1) * Groups);
+    synchronise_group();
   }
 #pragma unroll 1
-  for (int chunk = 0; chunk < walk.chunks; ++chunk) {
+  for (int chunk = group; chunk < walk.chunks; chunk += Groups) {
     const int place = KeyRing::place(chunk);
     const ChunkGates& own = memory.gates[place];
-    TriangleTiles& triangle = memory.triangles[chunk % 2];
+    TriangleTiles& triangle = memory.triangles[group][chunk / Groups % 2];
     lane = worked_out_anew(lane);
-    wait(memory.keys_there[place], KeyRing::parity(chunk));
+    wait(memory.barriers.keys_there[place], KeyRing::parity(chunk));
     fence_async_proxy();
-    arrive_together(memory.ready[place], lane);
+    if (AHEAD == 1) synchronise_group();  // the gates are of the group's last chunk, after its barrier
+    arrive_together(memory.barriers.ready[place], lane);
     GDNBENCH_PHASE(keys);
     TileSums sums[SIDE];
     Sum(&flat)[TOKEN_PAIRS] = *reinterpret_cast<Sum(*)[TOKEN_PAIRS]>(&sums);
@@ -65,7 +77,7 @@ __device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place&
     multiply_rows<GDN_K, CHUNK, false>(flat, matrix(memory.keys[place]), matrix(memory.keys[place]));
     commit_group();
     // Then its places, and those of all before it, are free: of keys, gates and inverse.
-    memory.wait_until_done(chunk - 2);
+    memory.barriers.wait_until_done(chunk - 2);
     bring_keys(chunk + 2);
     Factors factors;
     factors.load<false>(own, warp, lane);
@@ -78,25 +90,78 @@ __device__ __forceinline__ void prepare_chunks(FusedMemory& memory, const Place&
     factors.apply_diagonal(own_tile, sums, warp);
     store_coupling(triangle, sums, factors, warp, lane);
     GDNBENCH_PHASE(couple);
-    invert_tile(diagonal, memory.diagonals[warp], own_tile, lane);
+    invert_tile(diagonal, memory.diagonals[group][warp], own_tile, lane);
     store_matrices(half_tile_address(triangle.inverse[warp], lane), diagonal);
-    synchronise<PREPARING>();
+    if (!Memory::SHOWS) wait_until_stored(lane);
+    synchronise_group();
     GDNBENCH_PHASE(invert);
-    solve_any_row(memory.solved[chunk % SOLVED_STAGES], triangle, diagonal, own.beta, warp, lane);
+    Triangle& solved = memory.solved[chunk % Memory::SOLVED_STAGES];
+    solve_any_row(solved, triangle, diagonal, own.beta, warp, lane);
     fence_async_proxy();
-    arrive_together(memory.inverse_there[place], lane);
+    arrive_together(memory.barriers.inverse_there[place], lane);
     GDNBENCH_PHASE(solve);
-    gates(chunk + 3, chunk + 2);
+    if (!Memory::SHOWS && known != nullptr && lane == 0) {
+      KnownChunk& to = known[static_cast<size_t>(chunk) * GDN_HV];
+      store_bulk(&to.solved[warp * (TILE * CHUNK)], &solved[warp * (TILE * CHUNK)], sizeof(Triangle) / SIDE);
+      if (warp == 0) {  // what stands behind the last number is written, too, since it is read with it
+        store_bulk(&to.gates, &own, sizeof(own) - sizeof(float4));
+        *reinterpret_cast<float4*>(&to.gates.whole) = make_float4(own.whole, 0.f, 0.f, 0.f);
+      }
+    }
+    gates(chunk + (AHEAD + 1) * Groups, chunk + AHEAD * Groups);
     GDNBENCH_PHASE(gates);
+  }
+  if (!Memory::SHOWS) wait_until_stored(lane);
+}
+
+// In place of it, for chunks of which all that is known was kept. Keys are brought two chunks ahead, and gates with
+// them; inverses one.
+__device__ __forceinline__ void bring_chunks(FusedMemory& memory, const Place& from, const Walk& walk,
+                                             const KnownChunk* known, int warp, unsigned lane) {
+  GDNBENCH_PHASES_BEGIN();
+  const bool is_one = warp == 0 && lane == 0;
+  const auto bring_keys = [&](int chunk) {
+    const int place = KeyRing::place(chunk);
+    Barrier& there = memory.barriers.keys_there[place];
+    if (is_one && chunk < walk.chunks) {
+      expect(there, sizeof(ChunkGates));
+      load_bulk(&memory.gates[place], &known[static_cast<size_t>(chunk) * GDN_HV].gates, sizeof(ChunkGates), there);
+    }
+    bring<KEY_PIECES>(memory.keys[place], from.k, GDN_HQ * GDN_K, walk, chunk, there, warp * WARP + lane,
+                      banded<CHUNK>);
+  };
+  const auto bring_solved = [&](int chunk) {
+    if (!is_one || chunk >= walk.chunks) return;
+    Barrier& there = memory.barriers.inverse_there[KeyRing::place(chunk)];
+    expect(there, sizeof(Triangle));
+    load_bulk(memory.solved[chunk % FusedMemory::SOLVED_STAGES], known[static_cast<size_t>(chunk) * GDN_HV].solved,
+              sizeof(Triangle), there);
+  };
+  bring_keys(0);
+  bring_keys(1);
+  bring_solved(0);
+#pragma unroll 1
+  for (int chunk = 0; chunk < walk.chunks; ++chunk) {
+    const int place = KeyRing::place(chunk);
+    memory.barriers.wait_until_done(chunk - 2);  // then its places are free
+    bring_keys(chunk + 2);
+    bring_solved(chunk + 1);
+    wait(memory.barriers.keys_there[place], KeyRing::parity(chunk));
+    fence_async_proxy();
+    arrive_together(memory.barriers.ready[place], lane);
+    arrive_together(memory.barriers.inverse_there[place], lane);
+    GDNBENCH_PHASE(keys);
   }
 }
 
 // By the warps that carry the state: a chunk's values.
-__device__ __forceinline__ void bring_values(FusedMemory& memory, const __nv_bfloat16* v, int chunk, const Walk& walk,
+template <class Memory>
+__device__ __forceinline__ void bring_values(Memory& memory, const __nv_bfloat16* v, int chunk, const Walk& walk,
                                              int warp, unsigned lane) {
   const int place = ValueRing::place(chunk);
-  bring<ROWS / 8, STATE_WARPS * WARP>(memory.values[place], v, GDN_HV * GDN_V, walk, chunk, memory.values_there[place],
-                                      warp * WARP + worked_out_anew(lane), swizzled<ROWS / 8>);
+  bring<ROWS / 8, STATE_WARPS * WARP>(memory.values[place], v, GDN_HV * GDN_V, walk, chunk,
+                                      memory.barriers.values_there[place], warp * WARP + worked_out_anew(lane),
+                                      swizzled<ROWS / 8>);
 }
 
 // A warp's 16 rows of the state in shared memory: pieces of 32 bytes, of which those that lanes take at once, of four
@@ -139,12 +204,13 @@ __device__ __forceinline__ void begin_state(State& s, FusedMemory& memory, const
 }
 
 // By warp `warp` of those that carry the state: takes its 16 rows of the state through the chunks.
-__device__ __forceinline__ void carry_state(State& s, FusedMemory& memory, const __nv_bfloat16* v, const Walk& walk,
+template <class Memory>
+__device__ __forceinline__ void carry_state(State& s, Memory& memory, const __nv_bfloat16* v, const Walk& walk,
                                             int warp, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
 #pragma unroll 1
   for (int chunk = 0; chunk < walk.chunks; ++chunk) {
-    const int shown = chunk - walk.silent, place = KeyRing::place(chunk);
+    const int shown = Memory::SHOWS ? chunk - walk.silent : -1, place = KeyRing::place(chunk);
     const ChunkGates& gates = memory.gates[place];
     Sum sums[TOKEN_PAIRS];
     Operand begun[KEY_TILES], r[SIDE], u[SIDE];  // r begins as v
@@ -152,7 +218,7 @@ __device__ __forceinline__ void carry_state(State& s, FusedMemory& memory, const
     for (int k = 0; k < KEY_TILES; ++k) narrow(begun[k], s[2 * k], s[2 * k + 1]);
     keep_in_place(begun);
     GDNBENCH_PHASE_USING(narrow, begun);
-    memory.wait_until_ready(chunk);
+    memory.barriers.wait_until_ready(chunk);
     GDNBENCH_PHASE(ready);
     fence_warpgroup();
     multiply_operands<GDN_K, CHUNK, false>(sums, begun, matrix(memory.keys[place]));
@@ -160,10 +226,10 @@ __device__ __forceinline__ void carry_state(State& s, FusedMemory& memory, const
     // What needs no product is done while it is worked out; waits keep ptxas from putting it between the products.
     wait(memory.begun.free, (max(shown, 0) + 1) % 2);
     if (shown >= 0) store_rows<ROWS>(shared_address(memory.begun.rows), begun, warp, lane);
-    wait(memory.values_there[ValueRing::place(chunk)], ValueRing::parity(chunk));
+    wait(memory.barriers.values_there[ValueRing::place(chunk)], ValueRing::parity(chunk));
     load_values(r, shared_address(memory.values[ValueRing::place(chunk)]), warp, lane, swizzled<ROWS / 8>);
     // All warps are done with those of the last chunk: outputs have begun it, or wait for nothing.
-    if (shown <= 0) memory.wait_until_done(chunk - 1);
+    if (shown <= 0) memory.barriers.wait_until_done(chunk - 1);
     bring_values(memory, v, chunk + 1, walk, warp, lane);
     keep_in_place(r);
     wait_for_groups<0>();
@@ -173,10 +239,10 @@ __device__ __forceinline__ void carry_state(State& s, FusedMemory& memory, const
     subtract_read(r, sums, gates.since, lane);
     keep_in_place(r);
     GDNBENCH_PHASE_USING(subtract, r);
-    wait(memory.inverse_there[place], KeyRing::parity(chunk));
+    wait(memory.barriers.inverse_there[place], KeyRing::parity(chunk));
     GDNBENCH_PHASE(inverse);
     fence_warpgroup();
-    multiply_operands<CHUNK, CHUNK, false>(sums, r, matrix(memory.solved[chunk % SOLVED_STAGES]));
+    multiply_operands<CHUNK, CHUNK, false>(sums, r, matrix(memory.solved[chunk % Memory::SOLVED_STAGES]));
     commit_group();
     wait(memory.written.free, (max(shown, 0) + 1) % 2);
     keep_in_place(s);
@@ -199,7 +265,7 @@ __device__ __forceinline__ void carry_state(State& s, FusedMemory& memory, const
     }
     wait_for_groups<0>();
     keep_in_place(s);
-    arrive_together(memory.done[place], lane);
+    arrive_together(memory.barriers.done[place], lane);
     GDNBENCH_PHASE(add);
   }
 }
@@ -252,8 +318,8 @@ __device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& 
   bring_queries(walk.silent);
 #pragma unroll 1
   for (int chunk = 0; chunk < walk.silent; ++chunk) {
-    memory.wait_until_ready(chunk);
-    arrive_together(memory.done[KeyRing::place(chunk)], lane);
+    memory.barriers.wait_until_ready(chunk);
+    arrive_together(memory.barriers.done[KeyRing::place(chunk)], lane);
   }
 #pragma unroll 1
   for (int chunk = walk.silent; chunk < walk.chunks; ++chunk) {
@@ -265,7 +331,7 @@ __device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& 
     wait(memory.queries_there[place], QueryRing::parity(shown));
     fence_async_proxy();
     synchronise<SHOWING>();
-    memory.wait_until_ready(chunk);
+    memory.barriers.wait_until_ready(chunk);
     GDNBENCH_PHASE(queries);
     {
       TileSums sums[SIDE];
@@ -306,7 +372,7 @@ __device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& 
     multiply_operands<CHUNK, ROWS, true>(sums, products, matrix(memory.written.rows));
     complete(sums);
     arrive_together(memory.written.free, lane);
-    arrive_together(memory.done[key_place], lane);
+    arrive_together(memory.barriers.done[key_place], lane);
     GDNBENCH_PHASE(mix);
     synchronise<SHOWING>();  // all warps are done with the queries
 #pragma unroll
@@ -322,8 +388,10 @@ __device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& 
 }
 
 // A block: carries the state of its rows through the chunks, and writes their outputs. Its memory is initialised.
+// `prepare` makes the chunks ready, by the warpgroup's warp of its number.
+template <class Prepare>
 __device__ __forceinline__ void prefill(FusedMemory& memory, const Place& at, const Walk& walk, float scale, int warp,
-                                        unsigned lane) {
+                                        unsigned lane, const Prepare& prepare) {
   if (warp < STATE_WARPS) {
     take_registers<160>();
     State s = {};
@@ -336,7 +404,7 @@ __device__ __forceinline__ void prefill(FusedMemory& memory, const Place& at, co
     write_outputs(memory, at, scale, walk, warp - STATE_WARPS, lane);
   } else {
     give_registers<72>();
-    prepare_chunks(memory, at, walk, warp - STATE_WARPS - GROUP_WARPS, lane);
+    prepare(warp - STATE_WARPS - GROUP_WARPS);
   }
 }
 

@@ -26,7 +26,7 @@ struct Ring {
   static __device__ __forceinline__ int parity(int chunk) { return chunk / Places % 2; }
 };
 
-constexpr int KEY_STAGES = 4, VALUE_STAGES = 2, QUERY_STAGES = 2, SOLVED_STAGES = 3;
+constexpr int KEY_STAGES = 4, VALUE_STAGES = 2, QUERY_STAGES = 2;
 using KeyRing = Ring<KEY_STAGES>;
 using ValueRing = Ring<VALUE_STAGES>;
 using QueryRing = Ring<QUERY_STAGES>;
@@ -39,8 +39,40 @@ union Queries {
   } outputs[CHUNK];
 };
 
+// Of the chunks on their way. Of a chunk's keys: copied; fit for products, and the gates known; its inverse, too; done
+// with.
+struct ChunkBarriers {
+  Barrier keys_there[KEY_STAGES], ready[KEY_STAGES], inverse_there[KEY_STAGES], done[KEY_STAGES];
+  Barrier values_there[VALUE_STAGES];
+
+  // By one thread of a block; `warps` are done with a chunk.
+  __device__ __forceinline__ void initialise(int warps) {
+    for (int i = 0; i < KEY_STAGES; ++i) {
+      gdn::initialise(keys_there[i], GROUP);
+      gdn::initialise(ready[i], GROUP_WARPS);
+      gdn::initialise(inverse_there[i], GROUP_WARPS);
+      gdn::initialise(done[i], warps);
+    }
+    for (Barrier& barrier : values_there) gdn::initialise(barrier, STATE_WARPS * WARP);
+  }
+  __device__ __forceinline__ void wait_until_ready(int chunk) {
+    wait(ready[KeyRing::place(chunk)], KeyRing::parity(chunk));
+  }
+  __device__ __forceinline__ void wait_until_done(int chunk) {
+    if (chunk >= 0) wait(done[KeyRing::place(chunk)], KeyRing::parity(chunk));
+  }
+};
+
+// What is known of a chunk and head before its state is, in global memory.
+struct alignas(16) KnownChunk {
+  Triangle solved;  // (I + A)^-1 diag(beta)
+  ChunkGates gates;
+};
+
 // Shared memory of a block.
 struct FusedMemory {
+  static constexpr bool SHOWS = true;  // writes outputs
+  static constexpr int SOLVED_STAGES = 3;
   alignas(1024) Rows keys[KEY_STAGES];
   Queries queries[QUERY_STAGES];
   Handed<GDN_K> begun;                           // S at a chunk's beginning
@@ -48,33 +80,20 @@ struct FusedMemory {
   alignas(1024) Triangle solved[SOLVED_STAGES];  // (I + A)^-1 diag(beta)
   __nv_bfloat16 values[VALUE_STAGES][CHUNK * ROWS];
   ChunkGates gates[KEY_STAGES];
-  RawGates raw_gates[2];
-  TriangleTiles triangles[2];
-  DiagonalBlocks diagonals[SIDE];
+  RawGates raw_gates[1][2];  // of each warpgroup that prepares
+  TriangleTiles triangles[1][2];
+  DiagonalBlocks diagonals[1][SIDE];
   float decays[FUSED_THREADS / WARP];
-  // Of a chunk's keys: copied; fit for products, and the gates known; its inverse, too; done with.
-  Barrier keys_there[KEY_STAGES], ready[KEY_STAGES], inverse_there[KEY_STAGES], done[KEY_STAGES];
-  Barrier values_there[VALUE_STAGES], queries_there[QUERY_STAGES];
+  ChunkBarriers barriers;
+  Barrier queries_there[QUERY_STAGES];
 
   // By one thread of a block, which synchronises after it.
   __device__ __forceinline__ void initialise() {
-    for (int i = 0; i < KEY_STAGES; ++i) {
-      gdn::initialise(keys_there[i], GROUP);
-      gdn::initialise(ready[i], GROUP_WARPS);
-      gdn::initialise(inverse_there[i], GROUP_WARPS);
-      gdn::initialise(done[i], STATE_WARPS + GROUP_WARPS);
-    }
-    for (Barrier& barrier : values_there) gdn::initialise(barrier, STATE_WARPS * WARP);
+    barriers.initialise(STATE_WARPS + GROUP_WARPS);
     for (Barrier& barrier : queries_there) gdn::initialise(barrier, GROUP);
     begun.initialise();
     written.initialise();
     fence_async_proxy();
-  }
-  __device__ __forceinline__ void wait_until_ready(int chunk) {
-    wait(ready[KeyRing::place(chunk)], KeyRing::parity(chunk));
-  }
-  __device__ __forceinline__ void wait_until_done(int chunk) {
-    if (chunk >= 0) wait(done[KeyRing::place(chunk)], KeyRing::parity(chunk));
   }
 };
 
