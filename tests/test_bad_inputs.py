@@ -109,6 +109,8 @@ def call(command_line, monkeypatch, tmp_path):
     )  # a folder may be anywhere, and who tests may be root
     monkeypatch.setattr("gdnbench.exchange.importing.write_folder", stop)
     monkeypatch.setattr("gdnbench.ledger.file._append", stop)
+    # First in the modules that import it, which would keep this one for later tests if they were loaded afterwards.
+    monkeypatch.setattr("gdnbench.verbs.compare_revisions.begin_session", stop)
     monkeypatch.setattr("gdnbench.score.run.begin_session", stop)
     monkeypatch.setattr("gdnbench.measure.start.begin_session", stop)
     monkeypatch.setattr("gdnbench.verify.preflight.verify_variants", stop)
