@@ -4,8 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ARGS   ?=
-# One process more than cores: tests of processes wait for these a sixth of the time.
-PYTEST  = $(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder --durations=10
+PYTEST  = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=10
 # Runs mypy beside a command, prints its output at the end, and fails where one of the two does.
 BESIDE_TYPES = beside() { $(BIN)/mypy > .mypy_cache/output 2>&1 & "$$@"; tests=$$?; wait $$!; types=$$?; \
 	cat .mypy_cache/output; exit $$((tests ? tests : types)); }; mkdir -p .mypy_cache; beside
