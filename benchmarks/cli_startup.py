@@ -3,8 +3,7 @@
 Prints, and writes to the file, the median and the slowest of a number of runs beside the limit that the project holds
 itself to, and the least seconds of the processor, which other work on the machine stretches less; of `verify` and of
 `score --watch`, whose answer to a save is timed, with those of the workers that the warm process forks. A benchmark,
-not a test: the figures depend on the machine; `cli-startup.csv` is of two cores that other work shared, so its seconds
-of the processor are what counts.
+not a test: the figures depend on the machine; `cli-startup.csv` is of two idle cores.
 """
 
 from __future__ import annotations
