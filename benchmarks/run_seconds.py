@@ -8,6 +8,7 @@ a test: the figures depend on the machine.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -17,13 +18,16 @@ from pathlib import Path
 
 
 def main() -> None:
-    op, shape = (sys.argv[1:] + ["decode", "B=1"][len(sys.argv) - 1 :])[:2]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("op", nargs="?", default="decode")
+    parser.add_argument("shape", nargs="?", default="B=1")
+    typed = parser.parse_args()
     with tempfile.TemporaryDirectory() as home:
         for builds in ("built", "kept"):
             out = Path(home) / builds
-            command = [sys.executable, "-m", "gdnbench", "run", "--op", op, "-k", "all", "--shape", shape, "--yes"]
+            command = [sys.executable, "-m", "gdnbench", "run", "--op", typed.op, "-k", "all"]
             environment = {**os.environ, "XDG_CACHE_HOME": str(Path(home) / "cache")}
-            quietly = ["--out", str(out), "--quiet", "--csv"]
+            quietly = ["--shape", typed.shape, "--yes", "--out", str(out), "--quiet", "--csv"]
             # Exit codes of verdicts are no failure here.
             subprocess.run([*command, *quietly], check=False, env=environment, stdout=subprocess.DEVNULL)
             (info,) = out.glob("*/run.json")

@@ -151,13 +151,14 @@ def analyse(
     measured = [case for case in cases if case.id in rounds.times and verdicts[case.id].status is Status.OK]
     costs = {case.id: _cost(op, case, _bytes_moved(op, case, copying), rated) for case in measured}
     own_sds = own_sds_of(op, measured, checked) if timer != CPU else {}
-    at = _by_workload(rounds, measured, costs, timer, own_sds)
+    empty = {case.id for case in measured if costs[case.id].nbytes == 0}
+    at = times_by_workload(rounds, measured, empty, timer, own_sds)
     floors = floors_of(measured, copying, at)
     too_fast = implausible(measured, costs, floors, at)
     if too_fast:  # their times must not enter the effects estimated for the others
         verdicts |= {id_: Examined(id_, Status.IMPLAUSIBLE, reason) for id_, reason in too_fast.items()}
         measured = [case for case in measured if case.id not in too_fast]
-        at = _by_workload(rounds, measured, costs, timer, own_sds)
+        at = times_by_workload(rounds, measured, empty, timer, own_sds)
     ratios = ratios_of(measured, at)
     split = {id_ for times in at.values() if times.apart for id_ in times.apart.times.keys() & set(apart)}
     comparisons = compare_cases(measured, ratios, margin=settings.margin, confidence=settings.confidence, apart=split)
@@ -198,16 +199,16 @@ def own_sds_of(op: Op, cases: Sequence[Case], checked: Mapping[str, Examined]) -
     return {case.id: op.own_sd(launches.get(case.id, 1)) for case in cases if case.role is not Role.CONTROL}
 
 
-def _by_workload(
+def times_by_workload(
     rounds: RoundTimes,
     measured: Sequence[Case],
-    costs: Mapping[str, LeastWork],
+    left_out: Collection[str],
     timer: Timer,
     own_sds: Mapping[str, float],
 ) -> dict[Workload, WorkloadTimes]:
-    empty = {case.id for case in measured if costs[case.id].nbytes == 0}
+    """The times of each workload; nothing is estimated for other cases from those `left_out`, by id."""
     return {
-        workload: rounds.workload([case.id for case in measured if case.workload == workload], timer, empty, own_sds)
+        workload: rounds.workload([case.id for case in measured if case.workload == workload], timer, left_out, own_sds)
         for workload in dict.fromkeys(case.workload for case in measured)
     }
 

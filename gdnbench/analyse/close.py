@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from gdnbench.analyse.analysis import own_sds_of
+from gdnbench.analyse.analysis import own_sds_of, times_by_workload
 from gdnbench.analyse.rounds import Collected, RoundTimes, WorkloadTimes
 from gdnbench.model.case import Case
 from gdnbench.model.op import Op
@@ -18,7 +18,7 @@ from gdnbench.store.settings import Settings, confidence_of_look
 CLEAR = 2.0
 """Half-widths of the corrected interval between a clear ratio and the margin.
 
-A case within one of them would be left out or not by its noise, which would select the intervals that are printed.
+With fewer, noise would decide which cases are left out, and so which intervals are printed.
 """
 
 
@@ -39,13 +39,12 @@ def find_close(
     found: set[str] = set()
     for timer, collected in timed.items():
         rounds = RoundTimes(collected, confidence, settings.trim, apart)
-        for workload in dict.fromkeys(case.workload for case in cases):
-            here = [case for case in cases if case.workload == workload]
-            measured = [case for case in here if case.id in rounds.times]
-            empty = [case.id for case in measured if case.role is Role.FLOOR]
-            at = rounds.workload([case.id for case in measured], timer, empty, own_sds)
-            found |= {case.id for case in here if case.role is Role.KERNEL and case not in measured}
-            found |= _close_at(measured, at, settings.margin, confidence)
+        measured = [case for case in cases if case.id in rounds.times]
+        floors = {case.id for case in measured if case.role is Role.FLOOR}
+        found |= {case.id for case in cases if case.role is Role.KERNEL and case.id not in rounds.times}
+        for workload, at in times_by_workload(rounds, measured, floors, timer, own_sds).items():
+            here = [case for case in measured if case.workload == workload]
+            found |= _close_at(here, at, settings.margin, confidence)
     return found
 
 

@@ -264,12 +264,18 @@ class CatalogEntry:
                 return need
         return None
 
-    def unfit(self, device: Device, workload: Workload) -> tuple[Status, str] | None:
-        """Why it cannot run on a device at a workload, or None, without loading it."""
+    def unavailable(self, device: Device) -> tuple[Status, str] | None:
+        """Why it cannot run on a device at any workload, or None, without loading it."""
         if need := self.missing():
             return Status.MISSING, f"needs the module {need.module}: {need.remedy}"
         if device not in self.kernel.devices:
             return Status.UNSUPPORTED, "needs a GPU"
+        return None
+
+    def unfit(self, device: Device, workload: Workload) -> tuple[Status, str] | None:
+        """Why it cannot run on a device at a workload, or None, without loading it."""
+        if unavailable := self.unavailable(device):
+            return unavailable
         reason = self.kernel.unsupported_reason(workload)
         return (Status.UNSUPPORTED, reason) if reason else None
 

@@ -80,10 +80,8 @@ def make_plan(catalog: Catalog, request: Request, gpu: Gpu | None) -> Plan:
 
 def unavailable(entry: CatalogEntry, gpu: Gpu | None) -> str:
     """Returns why a kernel cannot run on a GPU (None: the CPU), empty if it can, without loading it."""
-    if need := entry.missing():
-        return f"it needs the module {need.module}: {need.remedy}"
-    if device_of(gpu) not in entry.kernel.devices:
-        return "it needs a GPU"
+    if found := entry.unavailable(device_of(gpu)):
+        return f"it {found[1]}"
     if gpu is not None and not entry.kernel.fits(gpu.arch):
         return f"its instructions are not those of {gpu.arch}"
     return ""

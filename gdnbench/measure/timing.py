@@ -160,6 +160,7 @@ class TimingWorkers:
             if isinstance(event, Sampled):
                 event = _with_samples(replace(event, process=number + 1), Path(recorded.record))
             for each in _blamed(event, targets[at].cases, bridge):
+                # NVBench's host times follow all of its passes, and are of the run's own cases.
                 self._keep(each, targets[0 if isinstance(each, HostTimes) else at])
             match event:
                 case Sampled(case=case_id) if case_id in by_id:

@@ -88,7 +88,7 @@ class WarmParent:
         self._idle_s = idle_s
 
     def prepare(self) -> None:
-        """Starts the process, and returns when it can fork; a failure is left for the first worker to tell."""
+        """Starts the process, and returns when it can fork; if it fails, the first worker reports that."""
         with contextlib.suppress(OSError):
             self._connect().close()
 

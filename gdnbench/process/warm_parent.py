@@ -27,7 +27,7 @@ IMPORTED = ("torch", "triton")
 """The imports that dominate a worker's start. None may touch the GPU when it is imported."""
 IMPORTED_FOR_GPUS = ("torch._dynamo", "torch.distributed.fsdp", "triton.experimental.gluon")
 """What libraries of GPU kernels import, such as FLA's: two seconds of each worker that times them."""
-_WITHOUT_MORE = "without-more"  # the argument by which it starts anew if one of them has used the driver
+_BASE_IMPORTS = "base-imports"  # the argument of a restart without them, if one of them has used the driver
 _LARGEST_REQUEST = 1 << 20
 
 
@@ -38,12 +38,12 @@ def main(arguments: list[str]) -> int:
     for name in IMPORTED:
         if find_spec(name):
             import_module(name)
-    if os.environ.get("CUDA_VISIBLE_DEVICES") and _WITHOUT_MORE not in arguments:
+    if os.environ.get("CUDA_VISIBLE_DEVICES") and _BASE_IMPORTS not in arguments:
         for name in IMPORTED_FOR_GPUS:
             with contextlib.suppress(ImportError):
                 import_module(name)
         if not _can_fork():
-            os.execv(sys.executable, [*sys.orig_argv, _WITHOUT_MORE])
+            os.execv(sys.executable, [*sys.orig_argv, _BASE_IMPORTS])
     gc.freeze()
     gc.enable()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:

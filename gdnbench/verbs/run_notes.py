@@ -170,7 +170,7 @@ def legend(info: RunInfo, *, flops: bool, over: str = "", by_kernel: bool = Fals
     lines = [f"{interval}. {ratio}"] if over == _ROUNDS else [f"{interval}{cards}.", ratio]
     lines.append(f"FASTER or SLOWER beyond {settings['margin']:.2%}, with Holm's correction for all comparisons.")
     if settings.get("until_clear"):
-        lines.append("What was clear of the baseline and of the fastest after one process has its rounds alone.")
+        lines.append("Kernels clear of the baseline and the fastest after one process have its rounds only.")
     if by_kernel:
         lines.append("kernel: kernel time (CUPTI). stream: event to event (NVBench), launch included;")
         lines.append("vs and verdict are of stream times.")

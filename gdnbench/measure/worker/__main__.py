@@ -18,7 +18,7 @@ def measure(task: Task, channel: EventChannel) -> None:
 
 
 def choose_timer(task: Task) -> Callable[[Task, EventChannel], None]:
-    """The timer of a task; only that timer's libraries are loaded."""
+    """The function that measures a task; only its timers' libraries are loaded."""
     match task.clock:
         case "graph":
             from gdnbench.measure.worker.graph import measure_all

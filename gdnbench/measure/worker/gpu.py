@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from contextlib import ExitStack
-from itertools import groupby
 
 from gdnbench.measure.worker import cupti, nvbench
 from gdnbench.store.journal import EventChannel, PassBegun, Refused, StepBegun, Tuned
@@ -17,10 +16,11 @@ from gdnbench.workers.task import Task
 def measure_all(task: Task, channel: EventChannel) -> None:
     """Measures every pass of the task, whose clocks are NVBench's and CUPTI's, and sends each round when it is known.
 
-    What CUPTI has once recorded may launch slower ever after, so NVBench's passes come first.
+    Launches may be slower once CUPTI has recorded, so NVBench's passes come first.
     """
-    passes = task.passes()
-    if any(each.clock is None for each in passes):  # before a kernel's code is imported
+    passes = list(enumerate(task.passes()))
+    by_nvbench = [each for each in passes if each[1].clock is None]
+    if by_nvbench:  # before a kernel's code is imported
         try:
             import cuda.bench  # noqa: F401
         except ImportError as error:
@@ -37,10 +37,8 @@ def measure_all(task: Task, channel: EventChannel) -> None:
         sm_clock = SmClock(stack)
         raise_clock(sm_clock)
         gc.disable()
-        for is_cupti, group in groupby(enumerate(passes), key=lambda each: each[1].clock == "cupti"):
-            if is_cupti:
-                for number, each in group:
-                    channel.send(PassBegun(number))
-                    cupti.measure(each, channel, begin, device, rotations, sm_clock)
-            else:
-                nvbench.measure(list(group), channel, device, rotations, watch)
+        if by_nvbench:
+            nvbench.measure(by_nvbench, channel, device, rotations, watch)
+        for number, each in passes[len(by_nvbench) :]:
+            channel.send(PassBegun(number))
+            cupti.measure(each, channel, begin, device, rotations, sm_clock)
