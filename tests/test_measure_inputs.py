@@ -86,6 +86,14 @@ def test_what_is_wrong_at_an_extreme_loses_the_case_that_was_timed():
     assert lost.reason == "with never inputs: wrong when it was timed"
 
 
+def test_what_failed_in_the_run_too_is_not_failed_again():
+    probe, probed = InputsProbe(PREFILL, CASES), Collected()
+    for each in probe.cases:
+        probed.take(Examined(each.id, Status.TAMPERS, "changes what is timed"))
+    without_v4 = InputsProbe(PREFILL, [each for each in CASES if each.variant != V4])
+    assert {lost.case for lost in without_v4.losses(probed)} == {Case(V3, AT).id, Case(FLA, AT, Role.BASELINE).id}
+
+
 def draws_of(op, workload, key):
     task = Task(Phase.MEASURE, "cpu", tuple(map(str, CATALOG.roots)), op, (), seed=1, step_limit_s=9.0, draw_key=key)
     return Workspaces(task).draws(workload)

@@ -61,12 +61,15 @@ class InputsProbe:
         return {case.id: self._groups[case.variant, case.workload.at("")][0].id for case in self.cases}
 
     def losses(self, probed: Collected) -> list[Examined]:
-        """The run's cases that failed at an extreme of the inputs, and so are failed in the run."""
-        at = {case.id: case for case in self.cases}
+        """The run's cases that failed at an extreme of the inputs, and so are failed in the run.
+
+        `probed` may have failures of kernels that failed in the run, too, and that this probe therefore leaves out.
+        """
+        failed = [(case, probed.lost[case.id]) for case in self.cases if case.id in probed.lost]
         return [
-            replace(lost, case=case.id, reason=f"with {at[lost.case].workload.inputs} inputs: {lost.reason}")
-            for lost in probed.lost.values()
-            for case in self._groups[at[lost.case].variant, at[lost.case].workload.at("")]
+            replace(lost, case=own.id, reason=f"with {case.workload.inputs} inputs: {lost.reason}")
+            for case, lost in failed
+            for own in self._groups[case.variant, case.workload.at("")]
         ]
 
 
