@@ -140,6 +140,7 @@ def _forked_workers():
 
     with forked_workers() as make_worker, pytest.MonkeyPatch.context() as patch:
         patch.setattr(f"{SUPERVISION}.Worker", make_worker)
+        patch.setattr("gdnbench.functions.ask.Worker", make_worker)
         yield
 
 

@@ -14,6 +14,7 @@ from faults import (
     ADVERSARIAL,
     CPU,
     LONG,
+    REPOSITORY,
     ROUNDS,
     SHORT,
     Gdnbench,
@@ -31,6 +32,7 @@ from remote_data import WORKDIR
 pytestmark = pytest.mark.slow
 
 
+TOYS = REPOSITORY / "tests" / "toys"
 ENDED = {
     "verify": (("verify", "test-slow", "--gpu", "cpu"), signal.SIGTERM),
     "run": (("run", "test-slow", *CPU, *LONG, "--out", "{home}/results"), signal.SIGHUP),
@@ -183,12 +185,12 @@ def test_a_killed_measuring_worker_costs_its_case_and_no_other(bench):
 
 DISK_ROUNDS = 21
 LONGEST_FILE = 14_000  # bytes: run.json has 9,000, and a journal grows with each round
-OPTIONS = (*CPU, "--rounds", str(DISK_ROUNDS), "--samples", "50", "--margin", "0.9")
+OPTIONS = ("--op", "gemm", "--gpu", "cpu", "--rounds", str(DISK_ROUNDS), "--samples", "50", "--margin", "0.9")
 
 
 def run_with_files_of_at_most(bench, nbytes):
     return subprocess.run(
-        [sys.executable, "-m", "gdnbench", "run", "decode-reference", *OPTIONS, "-q", "--out", str(bench.results)],
+        [sys.executable, "-m", "gdnbench", "run", "gemm-torch", *OPTIONS, "-q", "--out", str(bench.results)],
         env={**bench.environment, "PYTHONDONTWRITEBYTECODE": "1"},  # a compiled module would be cut off, too
         capture_output=True,
         text=True,
@@ -199,7 +201,7 @@ def run_with_files_of_at_most(bench, nbytes):
 
 
 def test_a_full_disk_ends_a_run_in_words_and_resume_finishes_it(tmp_path):
-    bench = Gdnbench(tmp_path, in_process=True)
+    bench = Gdnbench(tmp_path, (TOYS,), in_process=True)
     stopped = run_with_files_of_at_most(bench, LONGEST_FILE)
     assert stopped.returncode == 5, stopped.stderr
     assert stopped.stderr.startswith("error: ")
@@ -217,7 +219,7 @@ def test_a_full_disk_ends_a_run_in_words_and_resume_finishes_it(tmp_path):
 
 @pytest.mark.parametrize("room", [0, 1, 2000])
 def test_a_disk_that_is_full_from_the_start_leaves_no_folder_that_no_verb_sees(tmp_path, room):
-    bench = Gdnbench(tmp_path)
+    bench = Gdnbench(tmp_path, (TOYS,))
     stopped = run_with_files_of_at_most(bench, room)
     assert stopped.returncode
     assert "Traceback" not in stopped.stderr, stopped.stderr

@@ -16,7 +16,6 @@ from gdnbench.functions.reference import parse_functions, parse_tensors, workloa
 from gdnbench.launch.numerics import load_numerics
 from gdnbench.launch.workspace import Workspace
 from gdnbench.verify.check import check_outputs, consult_oracle
-from gdnbench.workers import supervision
 
 INPUTS = "x=bf16[M=4,K=8],w=bf16[K]"
 FLOATS = "x=fp32[M=4,K=64],w=fp32[K]"
@@ -25,7 +24,6 @@ RUN = ("--rounds", "2", "--samples", "3", "--gpu", "cpu", "--quiet")
 
 @pytest.fixture(autouse=True)
 def _forked(monkeypatch):
-    monkeypatch.setattr("gdnbench.functions.ask.Worker", supervision.Worker)
     monkeypatch.setattr("gdnbench.functions.load._places", [])  # this process is no worker, whatever it loads
 
 
