@@ -12,6 +12,8 @@ import pytest
 
 KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
     "Kernels at further workloads, and further params: the cases that stay have each kernel, or its kind, once": {
+        "test_nvfp4_products.py::test_fp32_passes_by_far": (0, 4, 6, 12, 18),
+        "test_nvfp4_products.py::test_the_oracle_is_the_sum": (0, 4, 6, 12, 18),
         "test_nvfp4_products.py::test_the_reference_is_right_on_a_cpu": 2,
         "test_launch_interpret.py::test_value_heads_read_the_query_head_they_share": 1,
         "test_decode_pool.py::test_kernels_are_right_where_there_is_no_gpu": 1,
@@ -35,7 +37,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_kernels_prefill_cuda.py::test_chunks_of_sequences_of_different_lengths_and_an_empty_one_with_shared_heads": 0,
         "test_kernels_prefill_cuda.py::test_more_chunks_than_places_for_them": 0,
         "test_kernels_prefill_cuda.py::test_more_sequences_than_lanes_look_at_at_once": 0,
-        "test_kernels_prefill_cuda.py::test_composing_goes_back_no_further_than_a_segment_that_forgets": (2,),
+        "test_kernels_prefill_cuda.py::test_composing_goes_back_no_further_than_a_segment_that_forgets": 0,
         "test_kernels_prefill_cuda.py::test_segments_begin_as_far_back_as_the_head_remembers": 0,
         "test_kernels_prefill_cuda.py::test_a_state_that_takes_many_chunks_to_forget_is_worked_out_before": 0,
         "test_kernels_prefill_cuda.py::test_states_are_composed_from_what_segments_make_of_any": (7,),
@@ -77,7 +79,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_scaffold_make.py::test_a_copy_of_every_kernel_and_preset_loads_with_its_params": 8,
     },
     "Generators of damaged files and wrong words at full length": {
-        "test_bad_inputs.py::test_any_text_is_understood_or_refused_by_run": 2,
+        "test_bad_inputs.py::test_any_text_is_understood_or_refused_by_run": 1,
         "test_bad_inputs.py::test_what_an_option_cannot_use_is_refused_in_words": 1,
         "test_cli_explain_code.py::test_a_profile_that_cannot_be_used_is_left_out_with_a_warning_and_the_one_before_speaks": 3,
         "test_codegen_cache.py::test_a_damaged_record_is_built_again": 2,
@@ -103,7 +105,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_catalog_trial.py::test_a_function_that_does_so_breaks_its_kernel": 6,
         "test_catalog_trial.py::test_an_op_that_does_so_takes_only_its_own_kernels_with_it": 5,
         "test_catalog_trial.py::test_each_is_broken_by_its_file_and_stops_no_other": 1,
-        "test_catalog_trial.py::test_no_verb_ends_well_in_silence": 2,
+        "test_catalog_trial.py::test_no_verb_ends_well_in_silence": 1,
         "test_cli_verify.py::test_kernels_with_files_that_cannot_be_read_stop_no_other": 1,
         "test_codegen_ahead.py::test_a_source_that_hangs_when_imported_costs_one_limit_and_the_rest_is_built": 0,
         "test_faults_sources.py::test_verbs_pass_over_it_and_tell_who_names_it": 3,
@@ -164,6 +166,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_toy_ops.py::test_their_numbers_are_verified_at_their_own_workloads": 0,
     },
     "Repeats of simulations and recorded runs: fewer repeats find what is far off": {
+        "test_analyse_close.py::test_intervals_hold_the_truth_as_often_as_they_say": 1,
         "test_compare_unchanged_runs.py::test_unchanged_kernels_are_covered_and_not_called_different": 0,
         "test_measure_looks.py::test_a_difference_within_the_margin_is_rarely_claimed": 1,
         "test_measure_race.py::test_the_best_is_hardly_ever_dropped_whatever_a_process_adds_to_it": 1,
@@ -181,7 +184,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_cli_inspect_schedule.py::test_a_kernel_that_does_not_build_is_told_and_exit_code_6": 0,
         "test_cli_lint.py::test_the_kernels_of_every_op_are_meant_where_none_is_named": 0,
         "test_cli_ncu_for_model.py::test_the_largest_comes_first_of_every_kind_that_is_ranked": 4,
-        "test_cli_outcome.py::test_any_terminal_shows_every_character_in_as_many_columns": 4,
+        "test_cli_outcome.py::test_any_terminal_shows_every_character_in_as_many_columns": (0, 4),
         "test_cli_outcome.py::test_streams_that_are_closed_stop_nothing": 2,
         "test_mcp.py::test_a_long_list_is_read_in_pages_each_of_which_is_small": 0,
         "test_mcp.py::test_the_page_shows_what_is_answered": 1,

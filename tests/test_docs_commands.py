@@ -48,13 +48,20 @@ def _is_mention(words):
 
 COMMANDS = {" ".join((page, *words)): (variables, words) for page, _, variables, words in commands()}
 EVERY_STEP = "decode-v*"
-SLOW = {  # and as test_cli_lint.py, test_cli_report.py, test_ready.py and test_cli_inspect.py have them
+SLOW = {  # and as the tests of lint, report, verify --ready, inspect and run of functions have them
     "lint.md lint --op decode",
     "commands.md report main sweep-joint -o report.html",
     "reporting.md report results/evidence/*-main",
     "verifying.md verify decode-v9 --ready --out results/evidence",
     "verifying.md verify test-spilling --ready",
     "commands.md inspect decode-v* --fail-on spills,trips>8",
+    "README.md inspect decode-v*",
+    "commands.md inspect decode-triton-one --diff decode-triton --schedule",
+    "commands.md inspect decode-v4 --diff git:HEAD~1 --sass",
+    "commands.md verify decode-v9 --ready",
+    "decode-on-hopper.md inspect decode-v7 --sass",
+    "profiling.md inspect fp8-gemm-pos-v2 --arch sm_90 --loops",
+    "reporting.md report main hopper",
 }
 
 
@@ -115,7 +122,7 @@ def test_a_documented_command_runs(call, clone, monkeypatch, tmp_path, name):
     variables, words = COMMANDS[name]
     for variable in variables:
         monkeypatch.setenv(*variable.split("=", 1))
-    words = ["decode-v1[01]" if word == EVERY_STEP else word for word in _files(words)]  # two do for them all
+    words = ["decode-v[49]" if word == EVERY_STEP else word for word in _files(words)]  # two do for them all
     if words[0] == "new":
         words += [] if "--to" in words else ["--to", str(tmp_path)]
     if words[0] in {"lint", "verify", "run", "inspect", "score"} and any(
