@@ -229,3 +229,17 @@ def test_a_process_that_has_asked_the_driver_for_gpus_forks_no_workers_for_them(
     cuda = SimpleNamespace(_is_in_bad_fork=lambda: asked)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     assert warm_parent._can_fork() is not asked
+
+
+def test_an_import_that_asks_the_driver_is_left_out_after_a_restart(monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    for name, value in {
+        "IMPORTED_FOR_GPUS": ("wave", "this"), "_can_fork": lambda: "this" not in sys.modules,
+        "_Parent": lambda _listener: SimpleNamespace(serve=lambda _idle_s: None),
+    }.items():  # fmt: skip
+        monkeypatch.setattr(warm_parent, name, value)
+    monkeypatch.setattr(os, "execv", lambda _python, command: sys.exit(command[-1]))
+    with pytest.raises(SystemExit, match="this"):
+        warm_parent.main([str(tmp_path / "socket"), "0"])
+    del sys.modules["this"]
+    assert warm_parent.main([str(tmp_path / "socket"), "0", "this"]) == 0

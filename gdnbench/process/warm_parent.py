@@ -1,4 +1,4 @@
-"""The process that has imported torch and forks workers: `python -P -m gdnbench.process.warm_parent SOCKET IDLE_S`.
+"""The process that has imported torch and forks workers: `python -P -m gdnbench.process.warm_parent SOCKET IDLE_S …`.
 
 Importing torch takes seconds, most of the time of a worker of a short measurement. This process holds no CUDA context,
 which a fork could not use, and runs no kernel code: each worker is a fresh fork, and what a kernel does to its process
@@ -19,31 +19,27 @@ import sys
 import tempfile
 import traceback
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
 IMPORTED = ("torch", "triton")
 """The imports that dominate a worker's start. None may touch the GPU when it is imported."""
-IMPORTED_FOR_GPUS = ("torch._dynamo", "torch.distributed.fsdp", "triton.experimental.gluon")
-"""What libraries of GPU kernels import, such as FLA's: two seconds of each worker that times them."""
-_BASE_IMPORTS = "base-imports"  # the argument of a restart without them, if one of them has used the driver
+IMPORTED_FOR_GPUS = ("torch.distributed.fsdp", "torch._inductor.compile_fx", "triton.experimental.gluon")
+"""What libraries of GPU kernels import, such as FLA, which itself asks for the GPU: most of a worker's start."""
 _LARGEST_REQUEST = 1 << 20
 
 
 def main(arguments: list[str]) -> int:
-    """Listens on the socket path until idle for long."""
+    """Listens on the socket path until idle for long; arguments after IDLE_S name imports to leave out."""
     path = Path(arguments[0])
     gc.disable()  # these imports stay for ever: no collection in a fork need scan them
-    for name in IMPORTED:
-        if find_spec(name):
-            import_module(name)
-    if os.environ.get("CUDA_VISIBLE_DEVICES") and _BASE_IMPORTS not in arguments:
-        for name in IMPORTED_FOR_GPUS:
+    for_gpus = bool(os.environ.get("CUDA_VISIBLE_DEVICES"))
+    for name in (*IMPORTED, *(IMPORTED_FOR_GPUS if for_gpus else ())):
+        if name not in arguments:
             with contextlib.suppress(ImportError):
                 import_module(name)
-        if not _can_fork():
-            os.execv(sys.executable, [*sys.orig_argv, _BASE_IMPORTS])
+            if for_gpus and not _can_fork():
+                os.execv(sys.executable, [*sys.orig_argv, name])
     gc.freeze()
     gc.enable()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:

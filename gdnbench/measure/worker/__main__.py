@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 
 from gdnbench.store.journal import EventChannel
@@ -11,8 +12,13 @@ from gdnbench.workers.task import Task, load_torch, run_worker
 
 def measure(task: Task, channel: EventChannel) -> None:
     """Measures by the task's timer."""
-    # All code is compiled by now; torch.compile would start a process for every core while kernels are timed.
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    # All code is compiled by now; torch.compile would start a process for every core while kernels are timed. The
+    # process that this one was forked from may have read the variable.
+    threads = os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    if "torch._inductor.config" in sys.modules:
+        from torch._inductor import config
+
+        config.compile_threads = int(threads)
     channel.send(load_torch(task.device))
     choose_timer(task)(task, channel)
 
