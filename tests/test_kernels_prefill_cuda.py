@@ -96,7 +96,7 @@ def test_a_head_that_never_forgets_goes_back_further_than_warps_look_at_once():
 
 
 @pytest.mark.parametrize("scenario", ["typical", "slow", "never", "closed-gates", "large-state"])
-@pytest.mark.parametrize("params", ["BLOCKS=64", "BLOCKS=4:CUTS=2", "BLOCKS=64:KEEPS=0"])
+@pytest.mark.parametrize("params", ["BLOCKS=64", "BLOCKS=4:CUTS=2", "BLOCKS=64:CUTS=4"])
 def test_states_are_composed_from_what_segments_make_of_any(params, scenario):
     check_chunked(*interpret(f"prefill-v5:{params}", (330, 0, 64), scenario))
 

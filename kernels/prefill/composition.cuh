@@ -5,47 +5,24 @@
 // the state. What is left of M, R, is multiplied in fp16, of 11 bits, and so is S, each scaled to fp16's range by
 // powers of two: S M + B = S diag(d) + S R + B.
 #pragma once
+#include "forgetting.cuh"
 #include "fused.cuh"
 
 namespace gdn {
 
-// Of a segment and head, in global memory.
+// Of a segment and head, in global memory, in the order in which lanes take it: what a lane has of a tile [16, 16] of R
+// as the right operand of two products, of sums [16, 8] of B, and of eight of d.
 struct alignas(128) Transition {
-  unsigned short rest[GDN_K * GDN_K];  // R in fp16 times 1 / unit, in bands as wgmma reads them
-  float added[ROWS * GDN_K];           // B: of each tile of rows, for each 8 columns, what each lane has of the sums
-  struct Diagonal {
-    float numbers[GDN_K];  // d
-    float unit[4];         // a power of two, alike
-  } diagonal;
-};
+  uint4 rest[KEY_TILES][KEY_TILES][WARP];  // R in fp16 times 1 / unit, by columns, then rows
+  float4 added[STATE_WARPS][2 * KEY_TILES][WARP];
+  float4 diagonal[KEY_TILES][4];
+  float4 unit;  // a power of two, in each part
 
-// Segments of a sequence: the second one of two may as well begin where the first does.
-constexpr int FEWEST_COMPOSED = 3;
-
-// How sequences are cut, in chunks: for outputs, and for transitions, of which a segment has CUTS.
-struct Cut {
-  int chunks;  // of a transition
-
-  explicit __device__ __forceinline__ Cut(long long all)
-      : chunks(segment_chunks(static_cast<int>(all), SEGMENTS * CUTS)) {}
-  __device__ __forceinline__ int of_outputs() const { return CUTS * chunks; }
-  // Whether states of a sequence of so many chunks are composed.
-  __device__ __forceinline__ bool composes(int sequence_chunks) const {
-    return sequence_chunks > (FEWEST_COMPOSED - 1) * of_outputs();
+  // Where column `column` stands in the diagonal.
+  __device__ __forceinline__ float& on_diagonal(int column) {
+    return reinterpret_cast<float*>(diagonal)[ByLane::place(column)];
   }
-  // Where a sequence's first transition lies: two that are not last begin so many chunks apart at least.
-  __device__ __forceinline__ int first_slot(int chunks_before) const { return chunks_before / chunks; }
 };
-
-// A number tells what becomes of a state over a segment: log2 of what it decays by, if it is kept. If it is forgotten,
-// the state after the segment comes of the last chunks that matter: if these are more than WALKED, it is worked out
-// beside the transitions; else the next segment's block begins that early.
-constexpr int WALKED = 4;
-constexpr float WORKED_OUT = -2.f * FORGOTTEN_BITS, FORGOTTEN_SOON = -4.f * FORGOTTEN_BITS;
-
-__device__ __forceinline__ bool is_kept(float decay) { return decay >= -FORGOTTEN_BITS; }
-
-__device__ __forceinline__ bool is_worked_out(float decay) { return decay >= WORKED_OUT; }
 
 // A power of two that brings numbers up to `greatest` near fp16's largest, and its reciprocal. Smaller ones than 2^-30
 // are scaled as that is: fp16 has exponents for them, and products of two scales must not overflow.
@@ -73,98 +50,101 @@ __device__ __forceinline__ void find_greatest(float (&greatest)[2], const Sum (&
   }
 }
 
-// A block has a tile of rows of the state, and a warp a quarter of their columns.
-constexpr int COMPOSE_STAGES = 4, COMPOSE_WARPS = 4, COLUMN_SUMS = 2 * KEY_TILES / COMPOSE_WARPS;
-using Columns = Sum[COLUMN_SUMS];
+// A block has a tile of rows of the state, and a warp a tile of their columns.
+constexpr int COMPOSE_STAGES = 4, COMPOSE_WARPS = KEY_TILES, COMPOSE_THREADS = COMPOSE_WARPS * WARP;
+using Columns = Sum[2];
 
-// The first of a lane's pair in sum n of its warp, and what B adds there.
+// The first of a lane's pair in sum n of its warp.
 __device__ __forceinline__ int column_of(int warp, int n, unsigned lane) {
-  return (warp * COLUMN_SUMS + n) * 8 + static_cast<int>(lane % 4) * 2;
-}
-
-__device__ __forceinline__ float4 added_of(const float* tile, int warp, int n, unsigned lane) {
-  return reinterpret_cast<const float4*>(tile)[(warp * COLUMN_SUMS + n) * WARP + lane];
+  return warp * TILE + n * 8 + static_cast<int>(lane % 4) * 2;
 }
 
 struct ComposeMemory {
-  // A place for a transition on its way.
+  // A place for what each lane takes of a transition on its way: no other lane reads it.
   struct Slot {
-    alignas(1024) unsigned short rest[GDN_K * GDN_K];
-    float added[TILE * GDN_K];
-    Transition::Diagonal diagonal;
+    uint4 rest[KEY_TILES][COMPOSE_THREADS];
+    float4 added[2][COMPOSE_THREADS], diagonal[COMPOSE_THREADS], unit[COMPOSE_THREADS];
   } slots[COMPOSE_STAGES];
   struct alignas(16) {
     unsigned short row[GDN_K + 8];  // begin in different banks
   } narrowed[TILE];                 // the state in fp16, scaled
-  float greatest[COMPOSE_WARPS][TILE];
-  Barrier there[COMPOSE_STAGES];
-  float decays[SEGMENTS * CUTS];  // of each segment
+  struct alignas(16) {
+    float of_warp[COMPOSE_WARPS + 4];
+  } greatest[TILE];  // of a row
+  int fates[SEGMENTS * CUTS];
 
-  // By one thread of a block, which synchronises after it.
-  __device__ __forceinline__ void initialise() {
-    for (Barrier& barrier : there) gdn::initialise(barrier, 1);
-    fence_async_proxy();
-  }
-  // By one thread: what number `count` of the transitions has for a tile of rows, or of B alone.
-  __device__ __forceinline__ void bring(const Transition& from, bool has_m, int tile, int count) {
+  // What the lane takes of number `count` of the transitions for a tile of rows, or of B alone.
+  __device__ __forceinline__ void bring(const Transition& from, bool has_m, int tile, int count, int warp,
+                                        unsigned lane) {
     Slot& slot = slots[count % COMPOSE_STAGES];
-    Barrier& barrier = there[count % COMPOSE_STAGES];
-    arrive_expecting(barrier, sizeof(slot.added) + (has_m ? sizeof(slot.diagonal) + sizeof(slot.rest) : 0));
-    load_bulk(slot.added, from.added + tile * (TILE * GDN_K), sizeof(slot.added), barrier);
-    if (!has_m) return;
-    load_bulk(&slot.diagonal, &from.diagonal, sizeof(slot.diagonal), barrier);
-    load_bulk(slot.rest, from.rest, sizeof(slot.rest), barrier);
+    const auto copy = [](void* to, const void* source, bool is_there) {
+      copy_async(shared_address(to), source, is_there);
+    };
+#pragma unroll
+    for (int n = 0; n < 2; ++n) copy(&slot.added[n][threadIdx.x], &from.added[tile][2 * warp + n][lane], true);
+#pragma unroll
+    for (int k = 0; k < KEY_TILES; ++k) copy(&slot.rest[k][threadIdx.x], &from.rest[warp][k][lane], has_m);
+    copy(&slot.diagonal[threadIdx.x], &from.diagonal[warp][lane % 4], has_m);
+    copy(&slot.unit[threadIdx.x], &from.unit, has_m);
   }
 };
 
-// S = S M + B, for a warp's columns.
+// S = S M + B, for a warp's columns. What needs no other warp's columns is done before the warps wait for these.
 __device__ __forceinline__ void take_transition(Columns& s, ComposeMemory& memory, const ComposeMemory::Slot& slot,
                                                 int warp, unsigned lane) {
   float greatest[2], up[2], down[2];
   find_greatest(greatest, s);
   if (lane % 4 == 0) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) memory.greatest[warp][lane / 4 + half * 8] = greatest[half];
+    for (int half = 0; half < 2; ++half) memory.greatest[lane / 4 + half * 8].of_warp[warp] = greatest[half];
+  }
+  const float4 d = slot.diagonal[threadIdx.x];
+  const float unit = slot.unit[threadIdx.x].x, to_unit = 1.f / unit;
+  Columns next;  // to be scaled
+#pragma unroll
+  for (int n = 0; n < 2; ++n) {
+    const float4 b = slot.added[n][threadIdx.x];
+    const float first = n == 0 ? d.x : d.z, second = n == 0 ? d.y : d.w;
+    next[n][0] = fmaf(first, s[n][0], b.x);
+    next[n][1] = fmaf(second, s[n][1], b.y);
+    next[n][2] = fmaf(first, s[n][2], b.z);
+    next[n][3] = fmaf(second, s[n][3], b.w);
   }
   __syncthreads();
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    for (const auto& of_warp : memory.greatest)
-      greatest[half] = fmaxf(greatest[half], of_warp[lane / 4 + half * 8]);
+    const auto& row = memory.greatest[lane / 4 + half * 8];
+#pragma unroll
+    for (int quad = 0; quad < COMPOSE_WARPS / 4; ++quad) {
+      const float4 x = *reinterpret_cast<const float4*>(&row.of_warp[4 * quad]);
+      greatest[half] = fmaxf(greatest[half], fmaxf(fmaxf(x.x, x.y), fmaxf(x.z, x.w)));
+    }
     const PowerOfTwo power(greatest[half]);
     up[half] = power.to;
     down[half] = power.from;
 #pragma unroll
-    for (int n = 0; n < COLUMN_SUMS; ++n)
+    for (int n = 0; n < 2; ++n)
       *reinterpret_cast<unsigned*>(&memory.narrowed[lane / 4 + half * 8].row[column_of(warp, n, lane)]) =
           pack_fp16(up[half] * s[n][2 * half], up[half] * s[n][2 * half + 1]);
   }
   __syncthreads();
-  // Both factors' scales are those of the sums, too.
-  const float unit = slot.diagonal.unit[0], to_unit = 1.f / unit;
+  // Both factors' scales are those of the sums, too. A chain of sums for each half of the products.
   const float scales[2] = {up[0] * to_unit, up[1] * to_unit}, back[2] = {down[0] * unit, down[1] * unit};
-#pragma unroll
-  for (int n = 0; n < COLUMN_SUMS; ++n) {
-    const float2 d = *reinterpret_cast<const float2*>(&slot.diagonal.numbers[column_of(warp, n, lane)]);
-    const float4 b = added_of(slot.added, warp, n, lane);
-    s[n][0] = scales[0] * fmaf(d.x, s[n][0], b.x);
-    s[n][1] = scales[0] * fmaf(d.y, s[n][1], b.y);
-    s[n][2] = scales[1] * fmaf(d.x, s[n][2], b.z);
-    s[n][3] = scales[1] * fmaf(d.y, s[n][3], b.w);
-  }
+  Columns others = {};
+  scale_rows(next, scales);
 #pragma unroll
   for (int k = 0; k < KEY_TILES; ++k) {
     Operand left;
     load_matrices(left, shared_address(&memory.narrowed[lane % 16].row[k * TILE + lane / 16 * 8]));
-#pragma unroll
-    for (int n = 0; n < COLUMN_SUMS; n += 2) {
-      unsigned right[4];
-      load_matrices_transposed(right, shared_address(slot.rest) + banded<GDN_K>(k * TILE + lane % 16,
-                                                                               warp * COLUMN_SUMS + n + lane / 16));
-      mma_fp16(s[n], left, right[0], right[1]);
-      mma_fp16(s[n + 1], left, right[2], right[3]);
-    }
+    const uint4 right = slot.rest[k][threadIdx.x];
+    Columns& sums = k % 2 == 0 ? next : others;
+    mma_fp16(sums[0], left, right.x, right.y);
+    mma_fp16(sums[1], left, right.z, right.w);
   }
+#pragma unroll
+  for (int n = 0; n < 2; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) s[n][i] = next[n][i] + others[n][i];
   scale_rows(s, back);
 }
 
@@ -172,44 +152,43 @@ __device__ __forceinline__ void take_transition(Columns& s, ComposeMemory& memor
 // are worked out.
 __device__ __forceinline__ void compose(ComposeMemory& memory, const Transition* transitions, int count, int tile,
                                         float* begun, int warp, unsigned lane) {
-  const auto keeps = [&](int number) { return number < count && is_kept(memory.decays[number]); };
-  const auto shows = [&](int number) { return is_worked_out(memory.decays[number]); };
+  const auto keeps = [&](int number) { return number < count && memory.fates[number] == KEPT; };
+  const auto shows = [&](int number) { return is_worked_out(memory.fates[number]); };
   // B alone is the state after the first one, and after one that forgets.
   const auto multiplies = [&](int number) { return number > 0 && keeps(number); };
   const auto counts = [&](int number) { return shows(number) || keeps(number + 1); };
   int brought = 0, ahead = 0;
   const auto bring_next = [&] {
     while (ahead < count && !counts(ahead)) ++ahead;
-    if (ahead == count) return;
-    memory.bring(transitions[static_cast<size_t>(ahead) * GDN_HV], multiplies(ahead), tile, brought++);
-    ++ahead;
+    if (ahead < count) {
+      memory.bring(transitions[static_cast<size_t>(ahead) * GDN_HV], multiplies(ahead), tile, brought++, warp, lane);
+      ++ahead;
+    }
+    commit_copies();
   };
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < COMPOSE_STAGES - 1; ++i) bring_next();
-  }
+#pragma unroll 1
+  for (int i = 0; i < COMPOSE_STAGES - 1; ++i) bring_next();
   Columns s = {};
   int taken = 0;
 #pragma unroll 1
   for (int number = 0; number < count; ++number) {
     if (!counts(number)) continue;
-    const ComposeMemory::Slot& slot = memory.slots[taken % COMPOSE_STAGES];
-    __syncthreads();  // all warps are done with the place of the last one
-    if (threadIdx.x == 0) bring_next();
-    wait(memory.there[taken % COMPOSE_STAGES], taken / COMPOSE_STAGES % 2);
+    const ComposeMemory::Slot& slot = memory.slots[taken++ % COMPOSE_STAGES];
+    bring_next();
+    wait_for_copies_but<COMPOSE_STAGES - 1>();
     if (multiplies(number)) {
       take_transition(s, memory, slot, warp, lane);
     } else {
 #pragma unroll
-      for (int n = 0; n < COLUMN_SUMS; ++n) {
-        const float4 b = added_of(slot.added, warp, n, lane);
+      for (int n = 0; n < 2; ++n) {
+        const float4 b = slot.added[n][threadIdx.x];
         s[n][0] = b.x, s[n][1] = b.y, s[n][2] = b.z, s[n][3] = b.w;
       }
     }
-    ++taken;
     if (!shows(number)) continue;
     float* const rows = begun + (static_cast<size_t>(number) * GDN_HV * GDN_V + tile * TILE + lane / 4) * GDN_K;
 #pragma unroll
-    for (int n = 0; n < COLUMN_SUMS; ++n)
+    for (int n = 0; n < 2; ++n)
 #pragma unroll
       for (int half = 0; half < 2; ++half)
         *reinterpret_cast<float2*>(&rows[half * 8 * GDN_K + column_of(warp, n, lane)]) =

@@ -17,10 +17,9 @@ GDNBENCH_PHASE_NAMES(keys, pairs, couple, invert, solve, gates, narrow, ready, r
 namespace gdn {
 
 // By the warpgroup that prepares, a warp a row of tiles. It brings the keys, too. Two such groups take chunks in turns.
-// What is known of the chunks is kept in global memory from `known` on, if that is not null.
 template <int Groups, class Memory>
 __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from, const Walk& walk, int group, int warp,
-                                               unsigned lane, KnownChunk* known = nullptr) {
+                                               unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
   static_assert(Groups == 1 || Groups == 2, "there are places for so many");
   constexpr int AHEAD = 2 / Groups;  // of a group's own chunks
@@ -92,7 +91,6 @@ __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from
     GDNBENCH_PHASE(couple);
     invert_tile(diagonal, memory.diagonals[group][warp], own_tile, lane);
     store_matrices(half_tile_address(triangle.inverse[warp], lane), diagonal);
-    if (!Memory::SHOWS) wait_until_stored(lane);
     synchronise_group();
     GDNBENCH_PHASE(invert);
     Triangle& solved = memory.solved[chunk % Memory::SOLVED_STAGES];
@@ -100,57 +98,8 @@ __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from
     fence_async_proxy();
     arrive_together(memory.barriers.inverse_there[place], lane);
     GDNBENCH_PHASE(solve);
-    if (!Memory::SHOWS && known != nullptr && lane == 0) {
-      KnownChunk& to = known[static_cast<size_t>(chunk) * GDN_HV];
-      store_bulk(&to.solved[warp * (TILE * CHUNK)], &solved[warp * (TILE * CHUNK)], sizeof(Triangle) / SIDE);
-      if (warp == 0) {  // what stands behind the last number is written, too, since it is read with it
-        store_bulk(&to.gates, &own, sizeof(own) - sizeof(float4));
-        *reinterpret_cast<float4*>(&to.gates.whole) = make_float4(own.whole, 0.f, 0.f, 0.f);
-      }
-    }
     gates(chunk + (AHEAD + 1) * Groups, chunk + AHEAD * Groups);
     GDNBENCH_PHASE(gates);
-  }
-  if (!Memory::SHOWS) wait_until_stored(lane);
-}
-
-// In place of it, for chunks of which all that is known was kept. Keys are brought two chunks ahead, and gates with
-// them; inverses one.
-__device__ __forceinline__ void bring_chunks(FusedMemory& memory, const Place& from, const Walk& walk,
-                                             const KnownChunk* known, int warp, unsigned lane) {
-  GDNBENCH_PHASES_BEGIN();
-  const bool is_one = warp == 0 && lane == 0;
-  const auto bring_keys = [&](int chunk) {
-    const int place = KeyRing::place(chunk);
-    Barrier& there = memory.barriers.keys_there[place];
-    if (is_one && chunk < walk.chunks) {
-      expect(there, sizeof(ChunkGates));
-      load_bulk(&memory.gates[place], &known[static_cast<size_t>(chunk) * GDN_HV].gates, sizeof(ChunkGates), there);
-    }
-    bring<KEY_PIECES>(memory.keys[place], from.k, GDN_HQ * GDN_K, walk, chunk, there, warp * WARP + lane,
-                      banded<CHUNK>);
-  };
-  const auto bring_solved = [&](int chunk) {
-    if (!is_one || chunk >= walk.chunks) return;
-    Barrier& there = memory.barriers.inverse_there[KeyRing::place(chunk)];
-    expect(there, sizeof(Triangle));
-    load_bulk(memory.solved[chunk % FusedMemory::SOLVED_STAGES], known[static_cast<size_t>(chunk) * GDN_HV].solved,
-              sizeof(Triangle), there);
-  };
-  bring_keys(0);
-  bring_keys(1);
-  bring_solved(0);
-#pragma unroll 1
-  for (int chunk = 0; chunk < walk.chunks; ++chunk) {
-    const int place = KeyRing::place(chunk);
-    memory.barriers.wait_until_done(chunk - 2);  // then its places are free
-    bring_keys(chunk + 2);
-    bring_solved(chunk + 1);
-    wait(memory.barriers.keys_there[place], KeyRing::parity(chunk));
-    fence_async_proxy();
-    arrive_together(memory.barriers.ready[place], lane);
-    arrive_together(memory.barriers.inverse_there[place], lane);
-    GDNBENCH_PHASE(keys);
   }
 }
 
@@ -388,10 +337,8 @@ __device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& 
 }
 
 // A block: carries the state of its rows through the chunks, and writes their outputs. Its memory is initialised.
-// `prepare` makes the chunks ready, by the warpgroup's warp of its number.
-template <class Prepare>
 __device__ __forceinline__ void prefill(FusedMemory& memory, const Place& at, const Walk& walk, float scale, int warp,
-                                        unsigned lane, const Prepare& prepare) {
+                                        unsigned lane) {
   if (warp < STATE_WARPS) {
     take_registers<160>();
     State s = {};
@@ -404,7 +351,7 @@ __device__ __forceinline__ void prefill(FusedMemory& memory, const Place& at, co
     write_outputs(memory, at, scale, walk, warp - STATE_WARPS, lane);
   } else {
     give_registers<72>();
-    prepare(warp - STATE_WARPS - GROUP_WARPS);
+    prepare_chunks<1>(memory, at, walk, 0, warp - STATE_WARPS - GROUP_WARPS, lane);
   }
 }
 

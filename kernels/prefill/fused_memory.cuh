@@ -63,12 +63,6 @@ struct ChunkBarriers {
   }
 };
 
-// What is known of a chunk and head before its state is, in global memory.
-struct alignas(16) KnownChunk {
-  Triangle solved;  // (I + A)^-1 diag(beta)
-  ChunkGates gates;
-};
-
 // Shared memory of a block.
 struct FusedMemory {
   static constexpr bool SHOWS = true;  // writes outputs

@@ -83,23 +83,12 @@ __device__ __forceinline__ void load_bulk(void* to, const void* from, unsigned b
                : "memory");
 }
 
-// The barrier's phase will take so many bytes more.
-__device__ __forceinline__ void expect(Barrier& barrier, unsigned bytes) {
-  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
-               : "memory");
-}
-
 // And out of shared memory, which was written before a fence_async_proxy(). Until the thread waits for it, that may not
 // be written.
 __device__ __forceinline__ void store_bulk(void* to, const void* from, unsigned bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n cp.async.bulk.commit_group;" ::"l"(to),
                "r"(shared_address(from)), "r"(bytes)
                : "memory");
-}
-
-// By a warp, of which one lane stored.
-__device__ __forceinline__ void wait_until_stored(unsigned lane) {
-  if (lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 #endif
 

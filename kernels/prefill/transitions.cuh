@@ -23,12 +23,11 @@ struct TransitionMemory {
   alignas(1024) Rows keys[KEY_STAGES];
   alignas(1024) Triangle solved[SOLVED_STAGES];
   __nv_bfloat16 values[VALUE_STAGES][CHUNK * ROWS];
-  alignas(1024) unsigned short rest[GDN_K * GDN_K];  // of M, on its way to global memory
   ChunkGates gates[KEY_STAGES];
   RawGates raw_gates[PREPARERS][2];
   TriangleTiles triangles[PREPARERS][2];
   DiagonalBlocks diagonals[PREPARERS][SIDE];
-  float decays[2][FUSED_THREADS / WARP], greatest[STATE_WARPS];
+  float decays[FUSED_THREADS / WARP], greatest[STATE_WARPS];
   ChunkBarriers barriers;
   Unused begun, written;
 
@@ -40,33 +39,6 @@ struct TransitionMemory {
   }
 };
 
-// log2 of what a head's states decay by over each of two segments of `size` chunks, of which the second may not be
-// there: then it forgets. By a block; `a` is of the first one's first token. A segment gives the same number as the
-// first and as the second one, for all blocks decide by it alike.
-__device__ __forceinline__ void sum_segments(float (&decays)[2], TransitionMemory& memory, const __nv_bfloat16* a,
-                                             float rate, float dt_bias, int size, bool has_second, int warp,
-                                             unsigned lane) {
-#pragma unroll 1
-  for (int i = 0; i < 2; ++i) {
-    float sum = 0.f;
-    if (i == 0 || has_second) {
-      const __nv_bfloat16* const from = a + static_cast<long long>(i) * size * (CHUNK * GDN_HV);
-#pragma unroll 8
-      for (int token = threadIdx.x; token < size * CHUNK; token += FUSED_THREADS)
-        sum -= softplus(__bfloat162float(from[static_cast<long long>(token) * GDN_HV]) + dt_bias);
-    }
-    sum = group_sum<WARP>(sum);
-    if (lane == 0) memory.decays[i][warp] = LOG2_E * rate * sum;
-  }
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    decays[i] = 0.f;
-    for (const float part : memory.decays[i]) decays[i] += part;
-  }
-  if (!has_second) decays[1] = -2.f * FORGOTTEN_BITS;
-}
-
 // A warp's rows of the unit matrix.
 __device__ __forceinline__ void begin_unit(State& s, int warp, unsigned lane) {
 #pragma unroll
@@ -77,9 +49,8 @@ __device__ __forceinline__ void begin_unit(State& s, int warp, unsigned lane) {
 }
 
 __device__ __forceinline__ void store_added(Transition& to, const State& s, int warp, unsigned lane) {
-  float4* const quads = reinterpret_cast<float4*>(to.added + warp * (TILE * GDN_K));
 #pragma unroll
-  for (int n = 0; n < 2 * KEY_TILES; ++n) quads[n * WARP + lane] = make_float4(s[n][0], s[n][1], s[n][2], s[n][3]);
+  for (int n = 0; n < 2 * KEY_TILES; ++n) to.added[warp][n][lane] = make_float4(s[n][0], s[n][1], s[n][2], s[n][3]);
 }
 
 // M as its diagonal and what is left. By the warps that carry the state.
@@ -91,7 +62,7 @@ __device__ __forceinline__ void store_multiplied(Transition& to, TransitionMemor
     for (int i = 0; i < 4; ++i) {
       const int row = warp * TILE + static_cast<int>(lane / 4) + i / 2 * 8;
       if (row == n * 8 + static_cast<int>(lane % 4) * 2 + i % 2) {
-        to.diagonal.numbers[row] = s[n][i];
+        to.on_diagonal(row) = s[n][i];
         s[n][i] = 0.f;
       }
     }
@@ -105,26 +76,23 @@ __device__ __forceinline__ void store_multiplied(Transition& to, TransitionMemor
   synchronise<CARRYING>();
   for (const float of_warp : memory.greatest) greatest = fmaxf(greatest, of_warp);
   const PowerOfTwo power(greatest);
-  Operand narrowed[KEY_TILES];
+  if (warp == 0 && lane == 0) to.unit = make_float4(power.from, power.from, power.from, power.from);
+  // A left operand's tiles, turned over, are those of a right one.
 #pragma unroll
-  for (int k = 0; k < KEY_TILES; ++k)
+  for (int column = 0; column < KEY_TILES; ++column) {
+    unsigned turned[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const float* pair = &s[2 * k + i / 2][i % 2 * 2];
-      narrowed[k][i] = pack_fp16(power.to * pair[0], power.to * pair[1]);
+      const float* pair = &s[2 * column + i / 2][i % 2 * 2];
+      turned[i] = transpose(pack_fp16(power.to * pair[0], power.to * pair[1]));
     }
-  store_rows<GDN_K>(shared_address(memory.rest), narrowed, warp, lane);
-  fence_async_proxy();
-  synchronise<CARRYING>();
-  if (warp == 0 && lane < 4) to.diagonal.unit[lane] = power.from;
-  store_block<STATE_WARPS * WARP>(&to.rest, &memory.rest, sizeof(memory.rest));
-  wait_for_block_stores();
+    to.rest[column][warp][lane] = make_uint4(turned[0], turned[1], turned[2], turned[3]);
+  }
 }
 
-// A block: B, from `from.state`, or M, of the chunks of a walk. Its memory is initialised. Null for what is not kept.
+// A block: B, from `from.state`, or M, of the chunks of a walk. Its memory is initialised.
 __device__ __forceinline__ void find_transition(TransitionMemory& memory, const Place& from, const Walk& walk,
-                                                bool is_added, Transition* to, KnownChunk* known, int warp,
-                                                unsigned lane) {
+                                                bool is_added, Transition& to, int warp, unsigned lane) {
   if (warp < STATE_WARPS) {
     take_registers<160>();
     const Walk values = {walk.chunks, walk.silent, is_added ? walk.tokens : 0};  // of M, zeros
@@ -133,15 +101,14 @@ __device__ __forceinline__ void find_transition(TransitionMemory& memory, const 
     if (!is_added) begin_unit(s, warp, lane);
     if (from.state != nullptr) load_state(s, from.state + static_cast<size_t>(warp * TILE) * GDN_K, lane);
     carry_state(s, memory, from.v, values, warp, lane);
-    if (to == nullptr) return;
     if (is_added)
-      store_added(*to, s, warp, lane);
+      store_added(to, s, warp, lane);
     else
-      store_multiplied(*to, memory, s, warp, lane);
+      store_multiplied(to, memory, s, warp, lane);
   } else {
     give_registers<96>();
     const int group = warp / GROUP_WARPS - GROUPS;
-    prepare_chunks<PREPARERS>(memory, from, walk, group, warp % GROUP_WARPS, lane, known);
+    prepare_chunks<PREPARERS>(memory, from, walk, group, warp % GROUP_WARPS, lane);
   }
 }
 

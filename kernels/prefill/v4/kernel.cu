@@ -47,6 +47,5 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
   };
   const int all = silent * gdn::CHUNK + tokens;
   const gdn::Walk walk = {gdn::chunks_of(0, all), silent, all};
-  gdn::prefill(memory, at, walk, scale, warp, lane,
-               [&](int of_group) { gdn::prepare_chunks<1>(memory, at, walk, 0, of_group, lane); });
+  gdn::prefill(memory, at, walk, scale, warp, lane);
 }

@@ -9,17 +9,29 @@ CHUNK = 64
 THREADS = 512
 ROWS = 16  # of states that a block composes
 TRANSITION = 128 * 128 // 2 + 128 * 128 + 128 + 32  # fp32 that the struct Transition takes
-KNOWN = CHUNK * CHUNK // 2 + 5 * CHUNK + 6 * 16 + 4  # and KnownChunk
-TRANSITION_BYTES = 201632  # what the kernel's struct TransitionMemory takes
-COMPOSE_BYTES = 4 * 42 * 1024 + 16 * 272 + 4 * 16 * 4 + 4 * 8  # and ComposeMemory, without the decays
+TRANSITION_BYTES = 168800  # what the kernel's struct TransitionMemory takes
+COMPOSE_BYTES = 4 * 12 * 256 * 16 + 16 * 272 + 16 * 48  # and ComposeMemory, without the fates
+COMPOSE_THREADS = 8 * 32
 BLOCK_BYTES = 231264  # and FusedMemory
 
 
-def _count(shape: Shape, params: Params, cuts: int = 1) -> int:
-    """Segments of all sequences, or transitions, of which a segment has `cuts`, as the kernel cuts them."""
-    chunks = [-(-length // CHUNK) for length in shape.lengths]
-    size = -(-sum(chunks) // (_segments(shape, params) * params.CUTS)) * params.CUTS // cuts
-    return sum(max(-(-count // size), 1) for count in chunks)
+def _chunks(shape: Shape) -> list[int]:
+    return [-(-length // CHUNK) for length in shape.lengths]
+
+
+def _size(shape: Shape, params: Params) -> int:
+    """Chunks of a transition."""
+    return max(-(-sum(_chunks(shape)) // (_segments(shape, params) * params.CUTS)), 1)
+
+
+def _cuts(shape: Shape, params: Params) -> int:
+    """Transitions of all sequences, of which the last of each is not counted."""
+    return sum(max(count - 1, 0) // _size(shape, params) for count in _chunks(shape))
+
+
+def _outputs(shape: Shape, params: Params) -> int:
+    """Segments of all sequences, as the kernel cuts them."""
+    return sum(max(-(-count // (_size(shape, params) * params.CUTS)), 1) for count in _chunks(shape))
 
 
 def _segments(shape: Shape, params: Params) -> int:
@@ -37,18 +49,16 @@ kernel = CudaKernel(
             doc="blocks that sequences are cut for, not counting the last segment of each; 1 leaves them whole",
         ),
         "CUTS": Param(default=1, choices=(1, 2, 4), doc="transitions in a segment, worked out side by side"),
-        "KEEPS": Param(default=1, choices=(0, 1), doc="whether outputs take the inverses that transitions leave"),
     },
     scratch=(
+        TensorSpec("fates", ("BLOCKS", "CUTS"), "int32"),
         TensorSpec("transitions", ("BLOCKS", "CUTS", TRANSITION), "fp32"),
-        TensorSpec("decays", ("BLOCKS", "CUTS"), "fp32"),
         TensorSpec("begun", ("BLOCKS", "CUTS", "V", "K"), "fp32"),
-        TensorSpec("known", ("CHUNKS", "HV", KNOWN), "fp32"),
     ),
     launches=(
         CudaLaunch(
             entry="gdn_prefill_transitions",
-            grid=lambda shape, p: (2, shape.HV, _count(shape, p, p.CUTS)),
+            grid=lambda shape, p: (2, max(_cuts(shape, p), 1), shape.HV),
             block=lambda shape, p: THREADS,
             shared_bytes=lambda shape, p: TRANSITION_BYTES,
             arguments=(
@@ -60,9 +70,8 @@ kernel = CudaKernel(
                 "a",
                 "b",
                 "cu_seqlens",
+                "fates",
                 "transitions",
-                "decays",
-                "known",
                 "N",
                 "CHUNKS",
             ),
@@ -70,13 +79,13 @@ kernel = CudaKernel(
         CudaLaunch(
             entry="gdn_prefill_compose",
             grid=lambda shape, p: (shape.V // ROWS, shape.HV, len(shape.lengths)),
-            block=lambda shape, p: 128,
+            block=lambda shape, p: COMPOSE_THREADS,
             shared_bytes=lambda shape, p: COMPOSE_BYTES + 4 * _segments(shape, p) * p.CUTS,
-            arguments=("cu_seqlens", "transitions", "decays", "begun", "CHUNKS"),
+            arguments=("cu_seqlens", "fates", "transitions", "begun", "CHUNKS"),
         ),
         CudaLaunch(
             entry="gdn_prefill",
-            grid=lambda shape, p: (1, shape.HV, _count(shape, p)),
+            grid=lambda shape, p: (shape.HV, _outputs(shape, p)),
             block=lambda shape, p: THREADS,
             shared_bytes=lambda shape, p: BLOCK_BYTES,
             arguments=(
@@ -92,9 +101,8 @@ kernel = CudaKernel(
                 "scale",
                 "output",
                 "new_state",
+                "fates",
                 "begun",
-                "decays",
-                "known",
                 "N",
                 "CHUNKS",
             ),
