@@ -121,7 +121,7 @@ NESTED = {
         "CudaKernel",
         "launches",
         "(CudaLaunch(entry='f', grid=g, block=b, arguments='A'),)",
-        "launches.arguments: 'A', expected tuple of text or None",
+        "launches.arguments: 'A', expected tuple of text or TensorMap or None",
     ),
     "requirement": ("TorchKernel", "requires", "(Requirement(5),)", "requires.module: 5, expected text"),
     "requirement-as-text": ("TorchKernel", "requires", "'fla'", "requires: 'fla', expected tuple of Requirement"),

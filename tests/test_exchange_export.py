@@ -261,6 +261,7 @@ def test_indices_are_stored_and_come_back(bench, tmp_path):
         (("--op", "nothing"), ExitCode.USAGE, "no op nothing"),
         (("decode-v4", "--definition", "/no/such/file"), ExitCode.USAGE, "cannot be read"),
         (("decode-v4", "--binding", "ctypes"), ExitCode.USAGE, "ctypes"),
+        (("fp8-gemm-pos-v2", "--shape", "M=205"), ExitCode.USAGE, "takes tensor maps, which no Solution makes"),
     ],
     ids=str,
 )

@@ -26,7 +26,7 @@ from typing import NamedTuple, TextIO
 
 from gdnbench.catalog.declaration import place_of, run_declaration
 from gdnbench.catalog.load import with_stored_suites
-from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel
+from gdnbench.model.kernel import CudaKernel, Kernel, TensorMap, TritonKernel
 from gdnbench.model.workload import Workload
 from gdnbench.process.command import describe_exit
 from gdnbench.process.worker import die_with_parent
@@ -194,6 +194,8 @@ def _launch_functions(kernel: Kernel) -> list[Callable[[Workload], object]]:
     launches = kernel.launches if isinstance(kernel, CudaKernel | TritonKernel) else ()
     names = ("grid", "block", "shared_bytes", "warps", "stages")
     functions = [getattr(launch, name) for launch in launches for name in names if hasattr(launch, name)]
+    arguments = (each for launch in launches for each in getattr(launch, "arguments", None) or ())
+    functions += [each.box for each in arguments if isinstance(each, TensorMap) and callable(each.box)]
     params = kernel.resolve({})
     return [lambda workload, function=function: function(workload, params) for function in functions]  # type: ignore[misc]
 

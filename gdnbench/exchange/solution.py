@@ -16,7 +16,7 @@ from gdnbench.errors import UsageError
 from gdnbench.exchange.match import SOLUTION_FILE, ExportedKernel, stored_solution
 from gdnbench.exchange.reference import as_cpp, as_python
 from gdnbench.exchange.schema import BuildSpec, ExtensionBinding, Language, Solution, SourceFile, read_text
-from gdnbench.model.case import argument_names
+from gdnbench.model.case import arguments_of
 from gdnbench.model.declaration import FACTS, TensorSpec
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel
 
@@ -342,7 +342,10 @@ def _launch(subject: ExportedKernel, kernel: CudaKernel, launch: CudaLaunch) -> 
     op = subject.match.op
     grid, block, shared = (subject.sizes_of(each) for each in (launch.grid, launch.block, launch.shared_bytes))
     tensors = {spec.name for spec in (*op.tensors, *kernel.scratch)}
-    names = argument_names(op, kernel, launch)
+    arguments = arguments_of(op, kernel, launch)
+    names = [each for each in arguments if isinstance(each, str)]
+    if len(names) < len(arguments):
+        raise UsageError(f"{launch.entry} takes tensor maps, which no Solution makes", "export other kernels")
     yield "{"
     for name in names:
         if name not in tensors and name not in op.scalars:

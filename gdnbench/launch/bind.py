@@ -19,9 +19,9 @@ from gdnbench.codegen.triton import arguments, compile_triton
 from gdnbench.errors import DeclarationError
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.workspace import Workspace
-from gdnbench.model.case import Variant, argument_names, call_of, check_arguments
+from gdnbench.model.case import Variant, arguments_of, call_of, check_arguments
 from gdnbench.model.declaration import Params
-from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel
+from gdnbench.model.kernel import MAP_BYTES, CudaKernel, CudaLaunch, TensorMap, TorchKernel, TritonKernel
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
 
@@ -132,16 +132,83 @@ def _load_cuda_launch(
         block=(launch.block(workload, variant.params), 1, 1),
         shmem_size=shared_bytes,
     )
-    return partial(_bind_cuda, entry, launch, config, function), code
+
+    declared = arguments_of(entry.op, entry.kernel, launch)
+    bind_step = _bind_with_maps if any(isinstance(each, TensorMap) for each in declared) else _bind_cuda
+
+    def bind(named: Mapping[str, Any]) -> Step:
+        bound = [
+            encode_map(each, named[each.tensor], workload, variant.params)
+            if isinstance(each, TensorMap)
+            else c_value(entry.op, each, named[each])
+            for each in declared
+        ]
+        return bind_step(config, function, bound)
+
+    return bind, code
 
 
-def _bind_cuda(entry: CatalogEntry, launch: CudaLaunch, config: Any, function: Any, named: Mapping[str, Any]) -> Step:
+def _bind_cuda(config: Any, function: Any, bound: Sequence[Any]) -> Step:
     from cuda.core import Stream
     from cuda.core import launch as enqueue
 
     stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
-    bound = [c_value(entry.op, name, named[name]) for name in argument_names(entry.op, entry.kernel, launch)]
     return lambda: enqueue(stream, config, function, *bound)
+
+
+def _bind_with_maps(config: Any, function: Any, bound: Sequence[Any]) -> Step:
+    """Launches by the driver's own function: of structs, cuda-core takes none but maps that it made."""
+    import ctypes
+
+    from cuda.bindings import driver
+
+    values = [ctypes.c_void_p(each) if isinstance(each, int) else each for each in bound]
+    addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+    kernel, stream = driver.CUfunction(int(function.handle)), driver.CUstream(torch.cuda.current_stream().cuda_stream)
+    sizes = (*config.grid, *config.block, config.shmem_size)
+
+    def step(_held: object = values) -> None:
+        (status,) = driver.cuLaunchKernel(kernel, *sizes, stream, ctypes.addressof(addresses), 0)
+        if status != driver.CUresult.CUDA_SUCCESS:
+            raise RuntimeError(f"cuLaunchKernel returned {status.name}")
+
+    return step
+
+
+def encode_map(declared: TensorMap, tensor: torch.Tensor, workload: Workload, params: Params) -> Any:
+    """Returns a map of a contiguous tensor on a GPU, 128 bytes in ctypes; DeclarationError if it cannot be made.
+
+    The driver is called by ctypes, for it wants a map aligned as `CUtensorMap` of cuda-bindings not always is.
+    """
+    import ctypes
+
+    from cuda.bindings import driver
+
+    axes, element = tensor.dim(), tensor.itemsize
+    box = declared.box_at(workload, params, tuple(tensor.shape), element)
+    kind = "UINT8" if element == 1 else str(tensor.dtype).removeprefix("torch.").upper()
+    swizzle = f"SWIZZLE_{declared.swizzle}B" if declared.swizzle else "SWIZZLE_NONE"
+    room = ctypes.create_string_buffer(2 * MAP_BYTES)
+    encoded = (ctypes.c_ubyte * MAP_BYTES).from_buffer(room, -ctypes.addressof(room) % MAP_BYTES)
+    encode = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
+    status = encode(
+        encoded,
+        int(getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind}")),
+        axes,
+        ctypes.c_void_p(tensor.data_ptr()),
+        (ctypes.c_uint64 * axes)(*reversed(tensor.shape)),  # the axis that lies side by side is the first
+        (ctypes.c_uint64 * axes)(*(stride * element for stride in reversed(tensor.stride()[:-1]))),
+        (ctypes.c_uint32 * axes)(*reversed(box)),
+        (ctypes.c_uint32 * axes)(*[1] * axes),  # every element
+        int(driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE),
+        int(getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_{swizzle}")),
+        int(driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B),
+        int(driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+    )
+    if status:
+        text = f"no map of {list(tensor.shape)} in boxes of {list(box)} ({driver.CUresult(status).name})"
+        raise DeclarationError(f"TensorMap of {declared.tensor}: {text}")
+    return encoded
 
 
 def c_value(op: Op, name: str, value: Any) -> Any:

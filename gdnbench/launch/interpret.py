@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +18,15 @@ from gdnbench.launch.numerics import load_file
 from gdnbench.launch.triton_memory import TritonMemory
 from gdnbench.launch.triton_rounding import round_to_nearest
 from gdnbench.launch.workspace import Workspace
-from gdnbench.model.case import Variant, argument_names, check_arguments
+from gdnbench.model.case import Variant, arguments_of, check_arguments
 from gdnbench.model.declaration import Params
-from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel
+from gdnbench.model.kernel import CudaKernel, CudaLaunch, TensorMap, TritonKernel
 from gdnbench.model.workload import Workload
 from gdnbench.ptx.findings import LocatedFault, Traffic
 from gdnbench.ptx.launch import ModuleMemory, run_program
 from gdnbench.ptx.program import LaunchGrid, Program
 from gdnbench.ptx.reader import read_program
-from gdnbench.ptx.segments import Tensor
+from gdnbench.ptx.segments import Argument, MappedTensor, Tensor
 
 
 @dataclass(frozen=True)
@@ -90,13 +92,15 @@ class InterpretedCuda:
         traffic: list[Traffic] = []
         before = self._module.content()
         for launch, program in self._programs:
-            names = argument_names(self._entry.op, self._entry.kernel, launch)
             sizes = [parameter.nbytes for parameter in program.parameters]
             check_arguments(self._entry.op, self._entry.kernel, launch, sizes)
-            arguments = [
-                self._argument(name, named[name], is_written=name not in unwritten, is_input=name in workspace.inputs)
-                for name in names
-            ]
+            tensors = {
+                name: Tensor(f"`{name}`", bytes_of(value), name not in unwritten, name in workspace.inputs)
+                for name, value in named.items()
+                if isinstance(value, torch.Tensor)
+            }
+            declared = arguments_of(self._entry.op, self._entry.kernel, launch)
+            arguments = [self._argument(each, named, tensors, workspace.workload) for each in declared]
             shape = three(launch.grid(workspace.workload, self._params))
             threads = launch.block(workspace.workload, self._params)
             grid = LaunchGrid(shape, threads, launch.shared_bytes(workspace.workload, self._params))
@@ -107,13 +111,20 @@ class InterpretedCuda:
             unwritten = set()
         return InterpretedRun(tuple(findings), tuple(traffic), self._module.content() != before)
 
-    def _argument(self, name: str, value: torch.Tensor | float, *, is_written: bool, is_input: bool) -> Tensor | bytes:
-        """Returns a tensor's memory, or a value in C: float for a scalar, int for an axis, 64 bits if derived."""
-        if isinstance(value, torch.Tensor):
-            return Tensor(f"`{name}`", bytes_of(value), is_written, is_input)
-        if name in self._entry.op.scalars:
+    def _argument(
+        self, declared: str | TensorMap, named: Mapping[str, Any], tensors: Mapping[str, Tensor], workload: Workload
+    ) -> Argument:
+        """Returns a tensor's memory, a map, or a C value: float for a scalar, int for an axis, 64 bits if derived."""
+        if isinstance(declared, TensorMap):
+            tensor = named[declared.tensor]
+            box = declared.box_at(workload, self._params, tuple(tensor.shape), tensor.itemsize)
+            return MappedTensor(tensors[declared.tensor], tuple(tensor.shape), box, tensor.itemsize, declared.swizzle)
+        if declared in tensors:
+            return tensors[declared]
+        value = named[declared]
+        if declared in self._entry.op.scalars:
             return np.float32(value).tobytes()
-        return (np.int64(value) if name in self._entry.op.derived else np.int32(value)).tobytes()
+        return (np.int64(value) if declared in self._entry.op.derived else np.int32(value)).tobytes()
 
 
 _READ: dict[tuple[object, ...], tuple[Program, ...]] = {}

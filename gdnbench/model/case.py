@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.model.declaration import Params
+from gdnbench.model.kernel import MAP_BYTES, TensorMap
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, short_list, write_list
 from gdnbench.origin import SOURCE_HASHES, bundled_kernels
@@ -180,43 +181,52 @@ def parse_part(text: str) -> Part | None:
     return part
 
 
-def argument_names(op: Op, kernel: Kernel, launch: CudaLaunch) -> tuple[str, ...]:
-    """The names of a CUDA launch's arguments, in order; DeclarationError for a name that the op does not have."""
+def arguments_of(op: Op, kernel: Kernel, launch: CudaLaunch) -> tuple[str | TensorMap, ...]:
+    """A CUDA launch's arguments by name, and maps, in order; DeclarationError for a name that the op does not have."""
     scratch = [spec.name for spec in getattr(kernel, "scratch", ())]
     inputs, outputs = [spec.name for spec in op.inputs], [spec.name for spec in op.outputs]
     run_time = [axis.name for axis in op.workloads.axes if not axis.compile_time]
     every = (*inputs, *op.scalars, *outputs, *scratch, *run_time, *op.derived)
     if launch.arguments is None:
         return every
-    if unknown := [name for name in launch.arguments if name not in every]:
+    tensors = {*inputs, *outputs, *scratch}
+    if unknown := [
+        f"a map of {each.tensor}" if isinstance(each, TensorMap) else each
+        for each in launch.arguments
+        if each not in every and getattr(each, "tensor", "") not in tensors
+    ]:
         expected = call_of(op, kernel, launch.entry, every)
         raise DeclarationError(f"{launch.entry} takes {', '.join(unknown)}, and there is no such; expected: {expected}")
     return launch.arguments
 
 
-def call_of(op: Op, kernel: Kernel | None, function: str, names: Iterable[str]) -> str:
+def call_of(op: Op, kernel: Kernel | None, function: str, names: Iterable[str | TensorMap]) -> str:
     """How a function takes arguments: `scale(x: fp32[M, N], factor: float, M: int)`; other names are constants."""
     tensors = (*op.tensors, *getattr(kernel, "scratch", ()))
     kinds = {spec.name: f"{'/'.join(spec.dtypes)}[{', '.join(map(str, spec.dims))}]" for spec in tensors}
     kinds |= dict.fromkeys(op.scalars, "float") | dict.fromkeys(op.derived, "long long")
     kinds |= {axis.name: "int" for axis in op.workloads.axes if not axis.compile_time}
-    typed = (f"{name}: {kinds.get(name, 'constexpr')}" for name in names)
+    typed = (
+        f"{each.tensor}: TensorMap" if isinstance(each, TensorMap) else f"{each}: {kinds.get(each, 'constexpr')}"
+        for each in names
+    )
     return f"{function}({', '.join(typed)})"
 
 
 def check_arguments(op: Op, kernel: Kernel, launch: CudaLaunch, sizes: Sequence[int]) -> None:
     """Raises DeclarationError unless a function of such parameters takes what its launch passes: CUDA does not."""
-    names = argument_names(op, kernel, launch)
+    arguments = arguments_of(op, kernel, launch)
     numbers = {*op.scalars, *(axis.name for axis in op.workloads.axes)}
     wide = dict.fromkeys(op.derived, 8) | dict.fromkeys(numbers, 4)
-    passed = [wide.get(name, 8) for name in names]  # a tensor is a pointer
+    # A tensor is a pointer.
+    passed = [MAP_BYTES if isinstance(each, TensorMap) else wide.get(each, 8) for each in arguments]
     if list(sizes) != passed:
         takes, passes = f"{len(sizes)} parameters", str(len(passed))
         if len(sizes) == len(passed):
             takes, passes = (", ".join(map(str, each)) for each in (sizes, passed))
             takes = f"parameters of {takes} bytes"
         message = f"{launch.entry} takes {takes}, and its launch gives {passes}"
-        expected = call_of(op, kernel, launch.entry, names)
+        expected = call_of(op, kernel, launch.entry, arguments)
         raise DeclarationError(f"{message}; expected: {expected}", "see `arguments` of the launch in variant.py")
 
 

@@ -154,6 +154,50 @@ def _sizes(declared: Grid, what: str, workload: Workload, params: Params) -> tup
     return tuple(value)
 
 
+MAP_BYTES = 128
+"""Bytes of a tensor map."""
+
+_BOX_PIECE, _MOST_BOX, _MOST_AXES = 16, 256, 5  # bytes that divide a row; elements along an axis; axes
+_SWIZZLES = (0, 32, 64, 128)
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """An argument by which bulk tensor copies find a tensor: 128 bytes by value, as `<gdn/tensor_map.cuh>` has them.
+
+    DeclarationError is raised for another swizzle.
+    """
+
+    tensor: str  # an input, an output or scratch
+    box: tuple[int, ...] | Grid  # elements that a copy brings along each of its axes, or their function
+    swizzle: int = 128  # bytes of a row of the box in which pieces of 16 are exchanged; 0 for none
+
+    def __post_init__(self) -> None:
+        if self.swizzle not in _SWIZZLES:
+            said = ", ".join(map(str, _SWIZZLES))
+            raise DeclarationError(
+                f"TensorMap of {self.tensor}: there is no swizzle {self.swizzle!r}, there are {said}"
+            )
+
+    def box_at(self, workload: Workload, params: Params, sizes: tuple[int, ...], element_bytes: int) -> tuple[int, ...]:
+        """The box in a tensor of these sizes; DeclarationError if no map has it."""
+        what = f"TensorMap of {self.tensor}:"
+        box = _sizes(self.box, f"{what} `box` returns", workload, params) if callable(self.box) else tuple(self.box)
+        row = box[-1] * element_bytes if box else 0
+        reason = ""
+        if len(box) != len(sizes) or len(box) > _MOST_AXES:
+            reason = f"has {len(box)} axes, the tensor {len(sizes)}; a map has as many, and {_MOST_AXES} at most"
+        elif not all(1 <= each <= _MOST_BOX for each in box):
+            reason = f"has an axis that is not 1 to {_MOST_BOX} long"
+        elif row % _BOX_PIECE or (len(sizes) > 1 and sizes[-1] * element_bytes % _BOX_PIECE):
+            reason = f"has rows of {row} bytes, the tensor of {sizes[-1] * element_bytes}, no multiples of {_BOX_PIECE}"
+        elif row > self.swizzle > 0:
+            reason = f"has rows of {row} bytes, longer than the swizzle of {self.swizzle}"
+        if reason:
+            raise DeclarationError(f"{what} the box {box} {reason}")
+        return box
+
+
 @dataclass(frozen=True, kw_only=True)
 class CudaLaunch:
     """One launch of a kernel in CUDA C++."""
@@ -163,8 +207,8 @@ class CudaLaunch:
     block: PerCase  # threads per block
     shared_bytes: PerCase = _none  # dynamic shared memory per block
     # The function's arguments by name, in its order: inputs, scalars, outputs, scratch, axes that are not compile-time
-    # (`int`) and derived sizes (`long long`). None for all of them, in this order.
-    arguments: tuple[str, ...] | None = None
+    # (`int`) and derived sizes (`long long`), and maps of tensors. None for all of them but maps, in this order.
+    arguments: tuple[str | TensorMap, ...] | None = None
 
     def __post_init__(self) -> None:
         _hold_to_numbers(self, "grid", "block", "shared_bytes")

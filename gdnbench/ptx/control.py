@@ -143,7 +143,7 @@ def _move(machine: Machine, instruction: PtxInstruction) -> None:
         machine.write(target, machine.read(source, kind), kind)
 
 
-_WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "global": 0, "const": 0}
+_WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "global": 0, "const": 0, "param": 0}
 
 
 def _convert_address(machine: Machine, instruction: PtxInstruction) -> None:

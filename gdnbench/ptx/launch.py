@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import count
 
 import numpy as np
 
@@ -12,7 +11,8 @@ from gdnbench.ptx.control import execute
 from gdnbench.ptx.findings import FaultLog, LocatedFault, Traffic
 from gdnbench.ptx.machine import Machine
 from gdnbench.ptx.program import WARP, WIDTHS, LaunchGrid, Operand, Program, PtxInstruction, Variable
-from gdnbench.ptx.segments import MemorySegment, SectorCounts, Tensor, tensor_address
+from gdnbench.ptx.segments import Argument, MappedTensor, MemorySegment, SectorCounts, Tensor, tensor_address
+from gdnbench.ptx.transfers import MAP_BYTES, map_bytes
 from gdnbench.ptx.wgmma_registers import registers_of
 
 
@@ -36,7 +36,7 @@ class ModuleMemory:
 def run_program(
     program: Program,
     grid: LaunchGrid,
-    arguments: Sequence[Tensor | bytes],
+    arguments: Sequence[Argument],
     *,
     lanes_at_once: int = 1 << 15,
     limit: int = 1_000_000,
@@ -46,7 +46,7 @@ def run_program(
     """Interprets a launch, changing its tensors in place; returns faults, and what loads and stores request of memory.
 
     Args:
-        arguments: in the order of the kernel's parameters: a tensor's memory, or a value's bytes.
+        arguments: in the order of the kernel's parameters.
         lanes_at_once: threads that run side by side, which bounds the memory used.
         limit: instructions after which a part of the grid counts as endless.
         counts_traffic: whether to count sectors, which takes a sixth of the time.
@@ -61,13 +61,16 @@ def run_program(
     granules, polls = _granules(program), polling_loads(program)
     synchronises = program.has_strong_accesses("global")
     module = module or ModuleMemory(program.variables.values())
-    tensors = (
-        MemorySegment.make(each, granules["global"], races=not synchronises)
-        for each in arguments
-        if isinstance(each, Tensor)
-    )
-    segments = [*module.segments, *tensors]
-    parameters, places = _parameters(program, arguments, first=len(module.segments)), module.addresses
+    tensors = _tensors(arguments)
+    made = (MemorySegment.make(each, granules["global"], races=not synchronises) for each in tensors)
+    segments = [*module.segments, *made]
+    parameters = _parameters(program, arguments, tensors, first=len(module.segments))
+    places = dict(module.addresses)
+    for parameter in program.parameters:  # a map is copied by, where it lies
+        if parameter.nbytes == MAP_BYTES:
+            places[parameter.name] = tensor_address(len(segments))
+            content = np.frombuffer(parameters[parameter.name], dtype=np.uint8)
+            segments.append(MemorySegment(f"the parameter `{parameter.name}`", content, 1))
     per_block = -(-grid.threads // WARP) * WARP
     cluster = program.cluster
     if grid.blocks[0] % cluster:
@@ -89,13 +92,24 @@ def run_program(
     return findings.all(), sectors.traffic(program.instructions) if sectors else ()
 
 
-def _parameters(program: Program, arguments: Sequence[Tensor | bytes], *, first: int) -> dict[str, bytes]:
+def _tensors(arguments: Sequence[Argument]) -> list[Tensor]:
+    """Returns the tensors, each once, of which there may be maps, too."""
+    tensors = (each.tensor if isinstance(each, MappedTensor) else each for each in arguments)
+    return list({id(each): each for each in tensors if isinstance(each, Tensor)}.values())
+
+
+def _parameters(
+    program: Program, arguments: Sequence[Argument], tensors: Sequence[Tensor], *, first: int
+) -> dict[str, bytes]:
     """Returns the bytes of each parameter by name; a tensor's are its address, with tensors numbered from `first`."""
-    tensors = count(first)
-    return {
-        parameter.name: tensor_address(next(tensors)).to_bytes(8, "little") if isinstance(given, Tensor) else given
-        for parameter, given in zip(program.parameters, arguments, strict=True)
-    }
+    addresses = {id(each): tensor_address(number) for number, each in enumerate(tensors, first)}
+
+    def content(given: Argument) -> bytes:
+        if isinstance(given, MappedTensor):
+            return map_bytes(given, addresses[id(given.tensor)])
+        return addresses[id(given)].to_bytes(8, "little") if isinstance(given, Tensor) else given
+
+    return {each.name: content(given) for each, given in zip(program.parameters, arguments, strict=True)}
 
 
 def _granules(program: Program) -> dict[str, int]:

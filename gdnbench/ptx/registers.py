@@ -102,7 +102,7 @@ KNOWN: Mapping[str, frozenset[str]] = {
     "bfind": frozenset({"shiftamt"}),
     **dict.fromkeys(("bra", "ret"), frozenset({"uni"})),
     "brx": frozenset({"idx", "uni"}),
-    "cvta": frozenset({"to", "global", "shared", "local", "const"}),
+    "cvta": frozenset({"to", "global", "shared", "local", "const", "param"}),
     "isspacep": _SPACES,
     "cvt": _ROUNDING | _WHOLE | {"ftz", "sat", "relu"},
     **dict.fromkeys(("setp", "set"), _COMPARISONS),
@@ -113,7 +113,7 @@ KNOWN: Mapping[str, frozenset[str]] = {
     "cp": frozenset({
         "async", "ca", "cg", "shared", "shared__cta", "shared__cluster", "global", "commit_group", "wait_group",
         "wait_all", "mbarrier", "arrive", "noinc", "bulk", "bulk_group", "mbarrier__complete_tx__bytes", "read",
-        "prefetch", "L2", "tensor", "2d",
+        "prefetch", "L2", "tensor", "1d", "2d", "3d", "4d", "5d",
     }),
     **dict.fromkeys(("bar", "barrier"), frozenset({
         "sync", "arrive", "red", "popc", "and", "or", "aligned", "cta", "warp", "cluster", "wait", "acquire", "release",

@@ -33,6 +33,21 @@ class Tensor:
     is_input: bool = False  # whether the kernel must not write to it, so that no access to it can race
 
 
+@dataclass(frozen=True)
+class MappedTensor:
+    """A map of a contiguous tensor of these sizes, by which copies bring boxes, both in elements along each axis."""
+
+    tensor: Tensor
+    sizes: tuple[int, ...]
+    box: tuple[int, ...]
+    element_bytes: int
+    swizzle: int  # bytes, 0 for none
+
+
+Argument = Tensor | MappedTensor | bytes
+"""What a launch gives for a parameter: a tensor's memory, a map of one, or a value's bytes."""
+
+
 @dataclass
 class MemorySegment:
     """A watched piece of memory, called `name` in findings."""

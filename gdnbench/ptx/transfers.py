@@ -1,16 +1,17 @@
-"""Loads, stores, atomics and asynchronous copies, also those of boxes by tensor maps that a kernel writes itself.
+"""Loads, stores, atomics and asynchronous copies, also those of boxes by tensor maps.
 
-The meaning of a map's 128 bytes is not documented; kernels set its fields one by one by `tensormap.replace`. Here each
-field has bytes of its own. A map describes a matrix of two dimensions, the first of which lies side by side in memory,
-and the box of it that a copy brings: rows of at most 128 bytes, one after the other, whose pieces of 16 bytes are
-swizzled as `wgmma` reads them. What lies outside the matrix is zero, and counts as brought (PTX ISA, on
-"tensormap.replace" and "cp.async.bulk.tensor").
+The meaning of a map's 128 bytes is not documented; kernels set its fields one by one by `tensormap.replace`, or are
+given a map. Here each field has bytes of its own. A map describes a tensor, whose first axis lies side by side in
+memory, and the box of it that a copy brings: rows one after the other, whose pieces of 16 bytes are swizzled as `wgmma`
+reads them. What lies outside the tensor is zero, and counts as brought (PTX ISA, on "tensormap.replace" and
+"cp.async.bulk.tensor").
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import Handler, Machine
 from gdnbench.ptx.numbers import BITS, DTYPES, Array, IntArray
 from gdnbench.ptx.program import NO_LINE, WIDTHS, Operand, PtxInstruction, unknown
-from gdnbench.ptx.segments import Access
+from gdnbench.ptx.segments import Access, MappedTensor
 from gdnbench.ptx.waiting import arrive_after_copies, check_shown
 from gdnbench.ptx.warpgroups import PIECE_BYTES
 
@@ -207,65 +208,75 @@ _FIELDS = np.dtype([
     ("global_dim", "u4", _MOST), ("element_stride", "u4", _MOST), ("elemtype", "u4"), ("interleave_layout", "u4"),
     ("swizzle_mode", "u4"), ("fill_mode", "u4"),
 ])  # fmt: skip
-_ELEMENT_BYTES = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 10: 2}
+_ELEMENT_BYTES = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 9: 8, 10: 2}
 _SWIZZLED_PIECES = {0: 1, 1: 2, 2: 4, 3: 8}
-_ALIGNMENT = 128  # bytes, of a box in shared memory
+_ALIGNMENT, _LONGEST_BOX = 128, 256  # bytes, of a box in shared memory; elements along an axis
 _PUBLISHES = ("cp_fenceproxy", "global", "shared__cta", "tensormap__generic", "release", "gpu", "sync", "aligned")
+
+
+def map_bytes(mapped: MappedTensor, address: int) -> bytes:
+    """Returns a map of a tensor that begins at an address."""
+    sizes, box, rank = mapped.sizes[::-1], mapped.box[::-1], len(mapped.box)
+    strides = np.cumprod([mapped.element_bytes, *sizes[:-1]])[1:]
+    one = np.zeros(1, dtype=_FIELDS)
+    one["global_address"], one["rank"] = address, rank - 1
+    one["elemtype"] = next(kind for kind, size in _ELEMENT_BYTES.items() if size == mapped.element_bytes)
+    one["swizzle_mode"] = (0, 32, 64, 128).index(mapped.swizzle)
+    one["element_stride"] = 1
+    for name, values in (("global_dim", sizes), ("box_dim", box), ("global_stride", strides)):
+        one[name][0, : len(values)] = values
+    return one.tobytes().ljust(MAP_BYTES, b"\0")
 
 
 @dataclass(frozen=True)
 class _Boxes:
-    """The boxes that lanes copy, alike in all but where they lie; all arrays have the shape (n,)."""
+    """The boxes that lanes copy, alike in all but where they lie. The axis that lies side by side is the first."""
 
-    first: IntArray  # address of the matrix
-    stride: IntArray  # bytes from one row to the next
-    row_bytes: IntArray
-    rows: IntArray
-    box: tuple[int, int]  # its rows and bytes of each
-    element: int
+    first: IntArray  # shape (n,), address of the tensor
+    strides: IntArray  # shape (n, rank), bytes from one element along each axis to the next
+    sizes: IntArray  # shape (n, rank), elements
+    box: tuple[int, ...]  # elements
     swizzled: int  # pieces that the swizzle exchanges, 1 for none
 
     @classmethod
-    def read(cls, words: Array) -> _Boxes | None:
-        """Decodes maps, shape (n, 128) bytes; returns None for an unknown kind."""
+    def read(cls, words: Array, rank: int) -> _Boxes | None:
+        """Decodes maps of `rank` axes, shape (n, 128) bytes; returns None for an unknown kind."""
         maps = np.ascontiguousarray(words[:, : _FIELDS.itemsize]).view(_FIELDS)[:, 0]
         kinds = np.unique(maps[["rank", "box_dim", "element_stride", "elemtype", "interleave_layout", "swizzle_mode"]])
         kind, is_filled = kinds[0], bool(maps["fill_mode"].any())
-        is_plain = kind["rank"] == 1 and (kind["element_stride"][:2] == 1).all() and not kind["interleave_layout"]
+        is_plain = kind["rank"] == rank - 1 and (kind["element_stride"][:rank] == 1).all()
         element, swizzled = (
             _ELEMENT_BYTES.get(int(kind["elemtype"]), 0), _SWIZZLED_PIECES.get(int(kind["swizzle_mode"]), 0),
         )  # fmt: skip
-        if len(kinds) != 1 or not is_plain or is_filled or not element or not swizzled:
+        if len(kinds) != 1 or not is_plain or kind["interleave_layout"] or is_filled or not element or not swizzled:
             return None
-        first, stride = maps["global_address"].astype(np.int64), maps["global_stride"][:, 0].astype(np.int64)
-        row_bytes, rows = (maps["global_dim"][:, n].astype(np.int64) * (element, 1)[n] for n in (0, 1))
-        bytes_of_box, rows_of_box = int(kind["box_dim"][0]) * element, int(kind["box_dim"][1])
-        wanted = np.concatenate([first, stride, row_bytes]) % PIECE_BYTES
-        is_row = swizzled == 1 or bytes_of_box <= swizzled * PIECE_BYTES
-        if wanted.any() or bytes_of_box % PIECE_BYTES or not is_row or max(bytes_of_box // element, rows_of_box) > 256:
+        first, sizes = maps["global_address"].astype(np.int64), maps["global_dim"][:, :rank].astype(np.int64)
+        outer, box = maps["global_stride"][:, : rank - 1].astype(np.int64), tuple(map(int, kind["box_dim"][:rank]))
+        row = box[0] * element
+        wanted = np.concatenate([first, outer.ravel(), sizes[:, 0] * element * (rank > 1), [row]]) % PIECE_BYTES
+        # How rows lie that are shorter than what is swizzled is not told.
+        is_row = swizzled == 1 or row == swizzled * PIECE_BYTES
+        if wanted.any() or not is_row or not all(0 < each <= _LONGEST_BOX for each in box):
             return None
-        return cls(first, stride, row_bytes, rows, (rows_of_box, bytes_of_box), element, swizzled)
-
-    @property
-    def nbytes(self) -> int:
-        return self.box[0] * self.box[1]
+        return cls(first, np.insert(outer, 0, element, axis=1), sizes, box, swizzled)
 
     def of(self, rows: IntArray) -> _Boxes:
-        first, stride = self.first[rows], self.stride[rows]
-        return replace(self, first=first, stride=stride, row_bytes=self.row_bytes[rows], rows=self.rows[rows])
+        return replace(self, first=self.first[rows], strides=self.strides[rows], sizes=self.sizes[rows])
 
-    def pieces(self, targets: IntArray, columns: IntArray, rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Returns each piece's source, target and bytes inside the matrix, of shape (n, pieces).
+    def pieces(self, targets: IntArray, begin: IntArray) -> tuple[int, tuple[IntArray, IntArray, IntArray]]:
+        """Returns the bytes of a piece, and each one's source, target and bytes inside the tensor, shape (n, pieces).
 
-        Each box goes to `targets` in shared memory and begins at element `columns` of row `rows`, all of shape (n,).
+        Each box goes to `targets` in shared memory, shape (n,), and begins at element `begin`, shape (n, rank).
         """
-        down, across = np.divmod(np.arange(self.nbytes // PIECE_BYTES), self.box[1] // PIECE_BYTES)
-        row, byte = rows[:, None] + down, columns[:, None] * self.element + across * PIECE_BYTES
-        is_inside = (row >= 0) & (row < self.rows[:, None]) & (byte >= 0)
-        there = np.where(is_inside, np.clip(self.row_bytes[:, None] - byte, 0, PIECE_BYTES), 0)
-        sources = self.first[:, None] + row * self.stride[:, None] + byte
-        places = targets[:, None] + down * self.box[1] + across * PIECE_BYTES
-        return sources, places ^ (places >> 7 & self.swizzled - 1) * PIECE_BYTES, there
+        element = int(self.strides[0, 0])
+        # What begins before a row may do so within 16 bytes: then elements are copied one by one.
+        step = 1 if (begin[:, 0] * element % PIECE_BYTES).any() else PIECE_BYTES // element
+        places = np.arange(prod(self.box) // step) * step
+        at, inside = begin[:, :, None] + np.stack(np.unravel_index(places, self.box, order="F")), self.sizes[:, :, None]
+        there = np.clip(inside[:, 0] - at[:, 0], 0, step) * ((at >= 0) & (at < inside)).all(axis=1) * element
+        sources = self.first[:, None] + (at * self.strides[:, :, None]).sum(axis=1)
+        to = targets[:, None] + places * element
+        return step * element, (sources, to ^ (to >> 7 & self.swizzled - 1) * PIECE_BYTES, there)
 
 
 def _replace(machine: Machine, instruction: PtxInstruction) -> None:
@@ -309,23 +320,24 @@ def _copy_boxes(machine: Machine, instruction: PtxInstruction) -> None:
     """Executes `cp.async.bulk.tensor` into shared memory: one box a lane, whose bytes an mbarrier awaits."""
     words, (target, source, barrier, *more) = instruction.modifiers, instruction.operands
     spaces = {"shared__cta", "shared__cluster"}.intersection(words[4:5])
-    known = ("async", "bulk", "tensor", "2d", *spaces, "global", "mbarrier__complete_tx__bytes")
-    if words != known or len(spaces) != 1 or more or len(source.parts) != 2:
+    rank = len(source.parts[1].parts) if len(source.parts) == 2 else 0
+    known = ("async", "bulk", "tensor", f"{rank}d", *spaces, "global", "mbarrier__complete_tx__bytes")
+    if words != known or len(spaces) != 1 or more:
         raise unknown(instruction)
     lanes = machine.lanes
     place, coordinates = source.parts
     of_maps = Access(lanes, machine.addresses(place), 8, MAP_BYTES // 8, machine.step, instruction)
-    boxes = _Boxes.read(machine.memory.load("global", of_maps).view(np.uint8))
-    if boxes is None or len(coordinates.parts) != 2:
+    boxes = _Boxes.read(machine.memory.load("global", of_maps).view(np.uint8), rank)
+    if boxes is None:
         raise unknown(instruction)
-    columns, rows = (machine.integers(each, "s32") for each in coordinates.parts)
+    begin = np.stack([machine.integers(each, "s32") for each in coordinates.parts], axis=1)
     targets, barriers = machine.shared_addresses(target), machine.shared_addresses(barrier)
     text = f"copies a box to an address that is no multiple of {_ALIGNMENT}"
     machine.fault(Fault.MISALIGNED, targets % _ALIGNMENT != 0, text)
     check_shown(machine, instruction, lanes, barriers)
     for these in _one_a_block(machine.block[lanes], np.zeros_like(lanes)):
-        pieces = boxes.of(these).pieces(targets[these], columns[these], rows[these])
-        _copy_pieces(machine, instruction, lanes[these], barriers[these], pieces, PIECE_BYTES)
+        nbytes, pieces = boxes.of(these).pieces(targets[these], begin[these])
+        _copy_pieces(machine, instruction, lanes[these], barriers[these], pieces, nbytes)
     machine.mbarriers_changed()
 
 

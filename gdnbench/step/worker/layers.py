@@ -19,7 +19,7 @@ from gdnbench.codegen.build import Job, build
 from gdnbench.errors import GdnbenchError
 from gdnbench.launch import Launcher, Numerics, Workspace, load
 from gdnbench.launch.bind import c_value
-from gdnbench.model.case import Variant, argument_names
+from gdnbench.model.case import Variant, arguments_of
 from gdnbench.model.kernel import CudaKernel
 from gdnbench.model.op import Op
 from gdnbench.model.status import Status
@@ -323,7 +323,10 @@ def _layer_table(chain: Chain) -> torch.Tensor:
     """The op's arguments of each layer, 8 bytes each, as the function over all layers takes them."""
     entry, kernel = chain.entry, chain.entry.kernel
     assert isinstance(kernel, CudaKernel)
-    names = argument_names(entry.op, kernel, kernel.launches[0])
+    arguments = arguments_of(entry.op, kernel, kernel.launches[0])
+    names = [each for each in arguments if isinstance(each, str)]
+    if len(names) < len(arguments):
+        raise NotLaunchedError("its function over all layers takes 8 bytes an argument, and tensor maps have 128")
     rows = []
     for workspace in chain.layers.workspaces:
         named = workspace.by_name(kernel.scratch, chain.variant.params)

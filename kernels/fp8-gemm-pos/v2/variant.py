@@ -1,19 +1,18 @@
-"""As fp8-gemm-pos-v1, and a single thread brings A: bulk copies by a tensor map that each block writes."""
+"""As fp8-gemm-pos-v1, and a single thread brings A: bulk copies by a tensor map."""
 
-from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape, TensorSpec
+from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape, TensorMap
 
 ROWS, BAND = 64, 128  # of a tile; bytes of each row that a stage has
 SHARED_BYTES = 227 * 1024  # of Hopper, a block
 OTHER_BYTES = 2048
-MAPS, MAP_BYTES = 512, 128  # one a block
 MOST = 768  # columns of A and of B
 
 
 def _shared_bytes(shape: Shape, p: Params) -> int:
-    """What the kernel's struct MappedMemory takes."""
+    """What the kernel's struct Memory takes."""
     columns = -(-shape.K // BAND) * BAND * p.COLUMNS
     stages = min(12, (SHARED_BYTES - OTHER_BYTES - columns) // (ROWS * BAND))
-    return -(-(columns + stages * (ROWS * BAND + 2 * 8)) // 1024) * 1024 + MAP_BYTES
+    return -(-(columns + stages * (ROWS * BAND + 2 * 8)) // 1024) * 1024
 
 
 def _blocks(shape: Shape, p: Params) -> int:
@@ -23,9 +22,7 @@ def _blocks(shape: Shape, p: Params) -> int:
 
 
 def _check(shape: Shape) -> str:
-    if shape.K > MOST:
-        return f"256 columns of B of K={shape.K} do not fit into shared memory, {MOST} do"
-    return f"N={shape.N} takes more blocks than {MAPS}" if shape.N > 192 * MAPS else ""
+    return f"256 columns of B of K={shape.K} do not fit into shared memory, {MOST} do" if shape.K > MOST else ""
 
 
 kernel = CudaKernel(
@@ -47,14 +44,13 @@ kernel = CudaKernel(
         "fp8-gemm-pos-v2-wide-ahead": {"COLUMNS": 256, "AHEAD": 2},
     },
     check=_check,
-    scratch=(TensorSpec("maps", (MAPS, 16), "int64"),),
     launches=(
         CudaLaunch(
             entry="fp8_gemm_pos_v2",
             grid=lambda shape, p: (_blocks(shape, p),),
             block=lambda shape, p: 3 * 128,
             shared_bytes=_shared_bytes,
-            arguments=("A", "B", "scale_a", "scale_b", "table", "C", "maps", "M"),
+            arguments=("A", "B", "scale_a", "scale_b", "table", "C", TensorMap("A", box=(ROWS, BAND)), "M"),
         ),
     ),
 )
