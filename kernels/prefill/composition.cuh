@@ -16,7 +16,7 @@ struct alignas(128) Transition {
   uint4 rest[KEY_TILES][KEY_TILES][WARP];  // R in fp16 times 1 / unit, by columns, then rows
   float4 added[STATE_WARPS][2 * KEY_TILES][WARP];
   float4 diagonal[KEY_TILES][4];
-  float4 unit;  // a power of two, in each part
+  float4 unit;  // a power of two and its reciprocal, twice
 
   // Where column `column` stands in the diagonal.
   __device__ __forceinline__ float& on_diagonal(int column) {
@@ -50,102 +50,114 @@ __device__ __forceinline__ void find_greatest(float (&greatest)[2], const Sum (&
   }
 }
 
-// A block has a tile of rows of the state, and a warp a tile of their columns.
-constexpr int COMPOSE_STAGES = 4, COMPOSE_WARPS = KEY_TILES, COMPOSE_THREADS = COMPOSE_WARPS * WARP;
-using Columns = Sum[2];
+// A block has a tile of rows of the state, and of its first warps each a quarter of their columns. One more brings the
+// transitions.
+constexpr int COMPOSE_STAGES = 4, COMPOSE_WARPS = 4, COMPOSE_THREADS = (COMPOSE_WARPS + 1) * WARP;
+constexpr int COLUMN_TILES = KEY_TILES / COMPOSE_WARPS;
+using Columns = Sum[2 * COLUMN_TILES];
 
 // The first of a lane's pair in sum n of its warp.
 __device__ __forceinline__ int column_of(int warp, int n, unsigned lane) {
-  return warp * TILE + n * 8 + static_cast<int>(lane % 4) * 2;
+  return warp * (COLUMN_TILES * TILE) + n * 8 + static_cast<int>(lane % 4) * 2;
 }
 
 struct ComposeMemory {
-  // A place for what each lane takes of a transition on its way: no other lane reads it.
-  struct Slot {
-    uint4 rest[KEY_TILES][COMPOSE_THREADS];
-    float4 added[2][COMPOSE_THREADS], diagonal[COMPOSE_THREADS], unit[COMPOSE_THREADS];
+  // A place for what a tile of rows takes of a transition on its way, as it lies there.
+  struct alignas(16) Slot {
+    uint4 rest[KEY_TILES][KEY_TILES][WARP];
+    float4 added[2 * KEY_TILES][WARP], diagonal[KEY_TILES][4], unit;
   } slots[COMPOSE_STAGES];
   struct alignas(16) {
     unsigned short row[GDN_K + 8];  // begin in different banks
   } narrowed[TILE];                 // the state in fp16, scaled
-  struct alignas(16) {
-    float of_warp[COMPOSE_WARPS + 4];
-  } greatest[TILE];  // of a row
+  float4 greatest[TILE];            // of each row, of each warp's columns
+  static_assert(COMPOSE_WARPS == 4, "a number for each warp");
+  Barrier there[COMPOSE_STAGES], free[COMPOSE_STAGES];
   int fates[SEGMENTS * CUTS];
 
-  // What the lane takes of number `count` of the transitions for a tile of rows, or of B alone.
-  __device__ __forceinline__ void bring(const Transition& from, bool has_m, int tile, int count, int warp,
-                                        unsigned lane) {
-    Slot& slot = slots[count % COMPOSE_STAGES];
-    const auto copy = [](void* to, const void* source, bool is_there) {
-      copy_async(shared_address(to), source, is_there);
-    };
-#pragma unroll
-    for (int n = 0; n < 2; ++n) copy(&slot.added[n][threadIdx.x], &from.added[tile][2 * warp + n][lane], true);
-#pragma unroll
-    for (int k = 0; k < KEY_TILES; ++k) copy(&slot.rest[k][threadIdx.x], &from.rest[warp][k][lane], has_m);
-    copy(&slot.diagonal[threadIdx.x], &from.diagonal[warp][lane % 4], has_m);
-    copy(&slot.unit[threadIdx.x], &from.unit, has_m);
+  // By one thread of a block, which synchronises after it.
+  __device__ __forceinline__ void initialise() {
+    for (int i = 0; i < COMPOSE_STAGES; ++i) {
+      gdn::initialise(there[i], 1);
+      gdn::initialise(free[i], COMPOSE_WARPS);
+    }
+    fence_async_proxy();
+  }
+  // By one thread: what number `count` of the transitions has for a tile of rows, or of B alone.
+  __device__ __forceinline__ void bring(const Transition& from, bool has_m, int tile, int count) {
+    const int place = count % COMPOSE_STAGES;
+    Slot& slot = slots[place];
+    if (count >= COMPOSE_STAGES) wait(free[place], (count / COMPOSE_STAGES + 1) % 2);
+    constexpr unsigned OF_DIAGONAL = sizeof(slot.diagonal) + sizeof(slot.unit);
+    arrive_expecting(there[place], sizeof(slot.added) + (has_m ? OF_DIAGONAL + sizeof(slot.rest) : 0));
+    load_bulk(slot.added, &from.added[tile], sizeof(slot.added), there[place]);
+    if (!has_m) return;
+    load_bulk(slot.diagonal, from.diagonal, OF_DIAGONAL, there[place]);
+    load_bulk(slot.rest, from.rest, sizeof(slot.rest), there[place]);
   }
 };
+
+__device__ __forceinline__ void synchronise_composing() {
+  asm volatile("bar.sync 1, %0;" ::"n"(COMPOSE_WARPS * WARP) : "memory");
+}
 
 // S = S M + B, for a warp's columns. What needs no other warp's columns is done before the warps wait for these.
 __device__ __forceinline__ void take_transition(Columns& s, ComposeMemory& memory, const ComposeMemory::Slot& slot,
                                                 int warp, unsigned lane) {
-  float greatest[2], up[2], down[2];
+  float greatest[2], scales[2], back[2];
   find_greatest(greatest, s);
   if (lane % 4 == 0) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) memory.greatest[lane / 4 + half * 8].of_warp[warp] = greatest[half];
+    for (int half = 0; half < 2; ++half)
+      reinterpret_cast<float*>(&memory.greatest[lane / 4 + half * 8])[warp] = greatest[half];
   }
-  const float4 d = slot.diagonal[threadIdx.x];
-  const float unit = slot.unit[threadIdx.x].x, to_unit = 1.f / unit;
+  uint4 right[COLUMN_TILES][KEY_TILES];
+#pragma unroll
+  for (int tile = 0; tile < COLUMN_TILES; ++tile)
+#pragma unroll
+    for (int k = 0; k < KEY_TILES; ++k) right[tile][k] = slot.rest[warp * COLUMN_TILES + tile][k][lane];
+  const float2 unit = *reinterpret_cast<const float2*>(&slot.unit);
   Columns next;  // to be scaled
 #pragma unroll
-  for (int n = 0; n < 2; ++n) {
-    const float4 b = slot.added[n][threadIdx.x];
-    const float first = n == 0 ? d.x : d.z, second = n == 0 ? d.y : d.w;
+  for (int n = 0; n < 2 * COLUMN_TILES; ++n) {
+    const float4 d = slot.diagonal[warp * COLUMN_TILES + n / 2][lane % 4];
+    const float4 b = slot.added[warp * (2 * COLUMN_TILES) + n][lane];
+    const float first = n % 2 == 0 ? d.x : d.z, second = n % 2 == 0 ? d.y : d.w;
     next[n][0] = fmaf(first, s[n][0], b.x);
     next[n][1] = fmaf(second, s[n][1], b.y);
     next[n][2] = fmaf(first, s[n][2], b.z);
     next[n][3] = fmaf(second, s[n][3], b.w);
   }
-  __syncthreads();
+  synchronise_composing();
+  const float4 of_rows[2] = {memory.greatest[lane / 4], memory.greatest[lane / 4 + 8]};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const auto& row = memory.greatest[lane / 4 + half * 8];
+    const float4 x = of_rows[half];
+    const PowerOfTwo power(fmaxf(fmaxf(x.x, x.y), fmaxf(x.z, x.w)));
+    // Both factors' scales are those of the sums, too.
+    scales[half] = power.to * unit.y;
+    back[half] = power.from * unit.x;
 #pragma unroll
-    for (int quad = 0; quad < COMPOSE_WARPS / 4; ++quad) {
-      const float4 x = *reinterpret_cast<const float4*>(&row.of_warp[4 * quad]);
-      greatest[half] = fmaxf(greatest[half], fmaxf(fmaxf(x.x, x.y), fmaxf(x.z, x.w)));
-    }
-    const PowerOfTwo power(greatest[half]);
-    up[half] = power.to;
-    down[half] = power.from;
-#pragma unroll
-    for (int n = 0; n < 2; ++n)
+    for (int n = 0; n < 2 * COLUMN_TILES; ++n)
       *reinterpret_cast<unsigned*>(&memory.narrowed[lane / 4 + half * 8].row[column_of(warp, n, lane)]) =
-          pack_fp16(up[half] * s[n][2 * half], up[half] * s[n][2 * half + 1]);
+          pack_fp16(power.to * s[n][2 * half], power.to * s[n][2 * half + 1]);
   }
-  __syncthreads();
-  // Both factors' scales are those of the sums, too. A chain of sums for each half of the products.
-  const float scales[2] = {up[0] * to_unit, up[1] * to_unit}, back[2] = {down[0] * unit, down[1] * unit};
-  Columns others = {};
   scale_rows(next, scales);
+  synchronise_composing();
 #pragma unroll
   for (int k = 0; k < KEY_TILES; ++k) {
     Operand left;
     load_matrices(left, shared_address(&memory.narrowed[lane % 16].row[k * TILE + lane / 16 * 8]));
-    const uint4 right = slot.rest[k][threadIdx.x];
-    Columns& sums = k % 2 == 0 ? next : others;
-    mma_fp16(sums[0], left, right.x, right.y);
-    mma_fp16(sums[1], left, right.z, right.w);
+#pragma unroll
+    for (int tile = 0; tile < COLUMN_TILES; ++tile) {
+      mma_fp16(next[2 * tile], left, right[tile][k].x, right[tile][k].y);
+      mma_fp16(next[2 * tile + 1], left, right[tile][k].z, right[tile][k].w);
+    }
   }
 #pragma unroll
-  for (int n = 0; n < 2; ++n)
+  for (int n = 0; n < 2 * COLUMN_TILES; ++n)
 #pragma unroll
-    for (int i = 0; i < 4; ++i) s[n][i] = next[n][i] + others[n][i];
-  scale_rows(s, back);
+    for (int i = 0; i < 4; ++i) s[n][i] = back[i / 2] * next[n][i];
 }
 
 // A block: a tile of rows of the states after a sequence's transitions, `begun` [transitions, HV, V, K], as far as they
@@ -157,42 +169,40 @@ __device__ __forceinline__ void compose(ComposeMemory& memory, const Transition*
   // B alone is the state after the first one, and after one that forgets.
   const auto multiplies = [&](int number) { return number > 0 && keeps(number); };
   const auto counts = [&](int number) { return shows(number) || keeps(number + 1); };
-  int brought = 0, ahead = 0;
-  const auto bring_next = [&] {
-    while (ahead < count && !counts(ahead)) ++ahead;
-    if (ahead < count) {
-      memory.bring(transitions[static_cast<size_t>(ahead) * GDN_HV], multiplies(ahead), tile, brought++, warp, lane);
-      ++ahead;
-    }
-    commit_copies();
-  };
-#pragma unroll 1
-  for (int i = 0; i < COMPOSE_STAGES - 1; ++i) bring_next();
-  Columns s = {};
   int taken = 0;
+  if (warp == COMPOSE_WARPS) {
+    if (lane > 0) return;
+#pragma unroll 1
+    for (int number = 0; number < count; ++number)
+      if (counts(number))
+        memory.bring(transitions[static_cast<size_t>(number) * GDN_HV], multiplies(number), tile, taken++);
+    return;
+  }
+  Columns s = {};
 #pragma unroll 1
   for (int number = 0; number < count; ++number) {
     if (!counts(number)) continue;
-    const ComposeMemory::Slot& slot = memory.slots[taken++ % COMPOSE_STAGES];
-    bring_next();
-    wait_for_copies_but<COMPOSE_STAGES - 1>();
+    const int place = taken % COMPOSE_STAGES;
+    const ComposeMemory::Slot& slot = memory.slots[place];
+    wait(memory.there[place], taken++ / COMPOSE_STAGES % 2);
     if (multiplies(number)) {
       take_transition(s, memory, slot, warp, lane);
     } else {
 #pragma unroll
-      for (int n = 0; n < 2; ++n) {
-        const float4 b = slot.added[n][threadIdx.x];
+      for (int n = 0; n < 2 * COLUMN_TILES; ++n) {
+        const float4 b = slot.added[warp * (2 * COLUMN_TILES) + n][lane];
         s[n][0] = b.x, s[n][1] = b.y, s[n][2] = b.z, s[n][3] = b.w;
       }
     }
+    arrive_together(memory.free[place], lane);
     if (!shows(number)) continue;
-    float* const rows = begun + (static_cast<size_t>(number) * GDN_HV * GDN_V + tile * TILE + lane / 4) * GDN_K;
+    float* const rows = begun + (static_cast<size_t>(number) * GDN_HV * GDN_V + tile * TILE + lane / 4) * GDN_K +
+                        column_of(warp, 0, lane);
 #pragma unroll
-    for (int n = 0; n < 2; ++n)
+    for (int n = 0; n < 2 * COLUMN_TILES; ++n)
 #pragma unroll
       for (int half = 0; half < 2; ++half)
-        *reinterpret_cast<float2*>(&rows[half * 8 * GDN_K + column_of(warp, n, lane)]) =
-            make_float2(s[n][2 * half], s[n][2 * half + 1]);
+        *reinterpret_cast<float2*>(rows + half * 8 * GDN_K + n * 8) = make_float2(s[n][2 * half], s[n][2 * half + 1]);
   }
 }
 

@@ -43,10 +43,9 @@ __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from
     if (warp == 1 && whole >= 0) store_gates(memory.gates[place], raw_gates[whole / Groups % 2], lane);
     if (warp == 2 && whole >= 0) store_tile_gates(memory.gates[place], raw_gates[whole / Groups % 2], lane);
   };
-  const auto bring_keys = [&](int chunk) {  // of chunks that are not there zeros: nothing waits for them
+  const auto bring_keys = [&](int chunk) {
     const int place = KeyRing::place(chunk);
-    bring<KEY_PIECES>(memory.keys[place], from.k, GDN_HQ * GDN_K, walk, chunk, memory.barriers.keys_there[place],
-                      warp * WARP + worked_out_anew(lane), banded<CHUNK>);
+    bring(memory.keys[place], from.k, walk, chunk, memory.barriers.keys_there[place], warp == 3 && lane == 0);
   };
   if (warp == 0) load_gates(group);
 #pragma unroll 1
@@ -66,8 +65,9 @@ __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from
     TriangleTiles& triangle = memory.triangles[group][chunk / Groups % 2];
     lane = worked_out_anew(lane);
     wait(memory.barriers.keys_there[place], KeyRing::parity(chunk));
-    fence_async_proxy();
-    if (AHEAD == 1) synchronise_group();  // the gates are of the group's last chunk, after its barrier
+    const bool is_cut_off = own_tokens(walk, chunk) < CHUNK;
+    if (is_cut_off) clear_rows(memory.keys[place], own_tokens(walk, chunk), warp, lane);
+    if (AHEAD == 1 || is_cut_off) synchronise_group();  // the gates are of the group's last chunk, after its barrier
     arrive_together(memory.barriers.ready[place], lane);
     GDNBENCH_PHASE(keys);
     TileSums sums[SIDE];
@@ -105,12 +105,10 @@ __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from
 
 // By the warps that carry the state: a chunk's values.
 template <class Memory>
-__device__ __forceinline__ void bring_values(Memory& memory, const __nv_bfloat16* v, int chunk, const Walk& walk,
-                                             int warp, unsigned lane) {
+__device__ __forceinline__ void bring_values(Memory& memory, const HeadRows& v, int chunk, const Walk& walk, int warp,
+                                             unsigned lane) {
   const int place = ValueRing::place(chunk);
-  bring<ROWS / 8, STATE_WARPS * WARP>(memory.values[place], v, GDN_HV * GDN_V, walk, chunk,
-                                      memory.barriers.values_there[place], warp * WARP + worked_out_anew(lane),
-                                      swizzled<ROWS / 8>);
+  bring(memory.values[place], v, walk, chunk, memory.barriers.values_there[place], warp == 0 && lane == 0);
 }
 
 // A warp's 16 rows of the state in shared memory: pieces of 32 bytes, of which those that lanes take at once, of four
@@ -154,7 +152,7 @@ __device__ __forceinline__ void begin_state(State& s, FusedMemory& memory, const
 
 // By warp `warp` of those that carry the state: takes its 16 rows of the state through the chunks.
 template <class Memory>
-__device__ __forceinline__ void carry_state(State& s, Memory& memory, const __nv_bfloat16* v, const Walk& walk,
+__device__ __forceinline__ void carry_state(State& s, Memory& memory, const HeadRows& v, const Walk& walk,
                                             int warp, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
 #pragma unroll 1
@@ -176,7 +174,8 @@ __device__ __forceinline__ void carry_state(State& s, Memory& memory, const __nv
     wait(memory.begun.free, (max(shown, 0) + 1) % 2);
     if (shown >= 0) store_rows<ROWS>(shared_address(memory.begun.rows), begun, warp, lane);
     wait(memory.barriers.values_there[ValueRing::place(chunk)], ValueRing::parity(chunk));
-    load_values(r, shared_address(memory.values[ValueRing::place(chunk)]), warp, lane, swizzled<ROWS / 8>);
+    load_values(r, shared_address(memory.values[ValueRing::place(chunk)]), warp, lane, banded<CHUNK>);
+    if (own_tokens(walk, chunk) < CHUNK) clear_tokens(r, own_tokens(walk, chunk), lane);
     // All warps are done with those of the last chunk: outputs have begun it, or wait for nothing.
     if (shown <= 0) memory.barriers.wait_until_done(chunk - 1);
     bring_values(memory, v, chunk + 1, walk, warp, lane);
@@ -261,8 +260,7 @@ __device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& 
   GDNBENCH_PHASES_BEGIN();
   const auto bring_queries = [&](int chunk) {
     const int place = QueryRing::place(chunk - walk.silent);
-    bring<KEY_PIECES>(memory.queries[place].rows, at.q, GDN_HQ * GDN_K, walk, chunk, memory.queries_there[place],
-                      warp * WARP + worked_out_anew(lane), banded<CHUNK>);
+    bring(memory.queries[place].rows, at.q, walk, chunk, memory.queries_there[place], warp == 0 && lane == 0);
   };
   bring_queries(walk.silent);
 #pragma unroll 1

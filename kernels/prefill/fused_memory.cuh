@@ -3,16 +3,26 @@
 #pragma once
 constexpr int GROUPS = 2;  // of the warpgroups that carry the state
 
+#include <gdn/tensor_map.cuh>
+
 #include "inverse.cuh"
 
 namespace gdn {
 
 constexpr int FUSED_THREADS = (GROUPS + 2) * GROUP;
 
+// Where the rows of a head lie in a tensor [tokens, heads, 128]: from the block's first chunk's first token on.
+struct HeadRows {
+  const TensorMap* map;  // with boxes of the CHUNK tokens of a head, BAND elements wide
+  int token, head, column;
+};
+constexpr int BAND = BAND_BYTES / 2;
+
 // Where a block's chunks and their tensors lie: all of the first chunk's first token, and of the key or value head, or
 // its row.
 struct Place {
-  const __nv_bfloat16 *q, *k, *v, *a, *b;
+  HeadRows q, k, v;
+  const __nv_bfloat16 *a, *b;
   const float* state;     // null for zeros
   __nv_bfloat16* output;  // of the first token that is not silent
   float* new_state;       // null if another block has the sequence's last chunk
@@ -48,12 +58,12 @@ struct ChunkBarriers {
   // By one thread of a block; `warps` are done with a chunk.
   __device__ __forceinline__ void initialise(int warps) {
     for (int i = 0; i < KEY_STAGES; ++i) {
-      gdn::initialise(keys_there[i], GROUP);
+      gdn::initialise(keys_there[i], 1);
       gdn::initialise(ready[i], GROUP_WARPS);
       gdn::initialise(inverse_there[i], GROUP_WARPS);
       gdn::initialise(done[i], warps);
     }
-    for (Barrier& barrier : values_there) gdn::initialise(barrier, STATE_WARPS * WARP);
+    for (Barrier& barrier : values_there) gdn::initialise(barrier, 1);
   }
   __device__ __forceinline__ void wait_until_ready(int chunk) {
     wait(ready[KeyRing::place(chunk)], KeyRing::parity(chunk));
@@ -72,7 +82,7 @@ struct FusedMemory {
   Handed<GDN_K> begun;                           // S at a chunk's beginning
   Handed<CHUNK> written;                         // U^T
   alignas(1024) Triangle solved[SOLVED_STAGES];  // (I + A)^-1 diag(beta)
-  __nv_bfloat16 values[VALUE_STAGES][CHUNK * ROWS];
+  alignas(1024) Rows values[VALUE_STAGES];
   ChunkGates gates[KEY_STAGES];
   RawGates raw_gates[1][2];  // of each warpgroup that prepares
   TriangleTiles triangles[1][2];
@@ -84,7 +94,7 @@ struct FusedMemory {
   // By one thread of a block, which synchronises after it.
   __device__ __forceinline__ void initialise() {
     barriers.initialise(STATE_WARPS + GROUP_WARPS);
-    for (Barrier& barrier : queries_there) gdn::initialise(barrier, GROUP);
+    for (Barrier& barrier : queries_there) gdn::initialise(barrier, 1);
     begun.initialise();
     written.initialise();
     fence_async_proxy();
@@ -100,22 +110,43 @@ __device__ __forceinline__ void synchronise() {
   asm volatile("bar.sync %0, %1;" ::"n"(Number), "n"(Number == CARRYING ? STATE_WARPS * WARP : GROUP) : "memory");
 }
 
-// By Threads threads: a tile of the tensors' rows from the chunk's first token on; rows after the sequence's end become
-// zeros, which write nothing. Without a branch, so that it goes between products.
-template <int Pieces, int Threads = GROUP, class Place>
-__device__ __forceinline__ void bring(void* to, const __nv_bfloat16* from, int stride, const Walk& walk, int chunk,
-                                      Barrier& there, unsigned thread, Place place) {
-  constexpr int STEP = Threads / Pieces;
-  static_assert(STEP % 8 == 0, "places repeat after eight rows");
-  const int column = thread % Pieces, row = thread / Pieces, first = chunk * CHUNK + row;
-  const __nv_bfloat16* source = from + static_cast<long long>(first) * stride + column * 8;
-  unsigned address = shared_address(to) + place(row, column);
-  asm volatile("" : "+l"(source), "+r"(address));  // what is added from here on are constants, which copies take
+// By one thread, where `is_one`: a chunk's rows. Those of the next sequence come, too, if the chunk is its sequence's
+// last. A chunk that is not there is not brought. Without a branch, so that it goes between products.
+__device__ __forceinline__ void bring(void* to, const HeadRows& from, const Walk& walk, int chunk, Barrier& there,
+                                      bool is_one) {
+  asm volatile(
+      "{ .reg .pred one; setp.ne.b32 one, %7, 0;\n"
+      "@one mbarrier.arrive.expect_tx.shared::cta.b64 _, [%6], %8;\n"
+      "@one cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%2, {%3, %4, %5}], [%6];\n"
+      "@one cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%1], [%2, {%9, %4, %5}], [%6];"
+      "}" ::"r"(shared_address(to)),
+      "r"(shared_address(to) + CHUNK * BAND_BYTES), "l"(from.map), "r"(from.column), "r"(from.head),
+      "r"(from.token + chunk * CHUNK), "r"(shared_address(&there)),
+      "r"(static_cast<int>(is_one && chunk < walk.chunks)), "n"(static_cast<int>(sizeof(Rows))),
+      "r"(from.column + BAND)
+      : "memory");
+}
+
+// Tokens of a chunk that are of its sequence: fewer than CHUNK in the last one alone.
+__device__ __forceinline__ int own_tokens(const Walk& walk, int chunk) { return walk.tokens - chunk * CHUNK; }
+
+// By a warpgroup's warp: zeros in the place of keys of another sequence, before any product takes them.
+__device__ __forceinline__ void clear_rows(Rows& rows, int from, int warp, unsigned lane) {
+  for (int row = warp; row < CHUNK; row += GROUP_WARPS)
+    if (row >= from && lane < KEY_PIECES)
+      *reinterpret_cast<uint4*>(reinterpret_cast<char*>(rows) + banded<CHUNK>(row, lane)) = make_uint4(0, 0, 0, 0);
+  fence_async_proxy();
+}
+
+// And zeros in the place of their values, as operands.
+__device__ __forceinline__ void clear_tokens(Operand (&values)[SIDE], int from, unsigned lane) {
 #pragma unroll
-  for (int i = 0; i < CHUNK; i += STEP)
-    copy_async(address + (place(i, 0) - place(0, 0)), source + static_cast<long long>(i) * stride,
-               first + i < walk.tokens);
-  arrive_after_copies(there);
+  for (int tile = 0; tile < SIDE; ++tile)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int token = tile * TILE + i / 2 * 8 + static_cast<int>(lane % 4) * 2;
+      values[tile][i] &= (token < from ? 0xffffu : 0u) | (token + 1 < from ? 0xffff0000u : 0u);
+    }
 }
 
 }  // namespace gdn

@@ -22,7 +22,7 @@ struct TransitionMemory {
   };
   alignas(1024) Rows keys[KEY_STAGES];
   alignas(1024) Triangle solved[SOLVED_STAGES];
-  __nv_bfloat16 values[VALUE_STAGES][CHUNK * ROWS];
+  alignas(1024) Rows values[VALUE_STAGES];
   ChunkGates gates[KEY_STAGES];
   RawGates raw_gates[PREPARERS][2];
   TriangleTiles triangles[PREPARERS][2];
@@ -76,7 +76,7 @@ __device__ __forceinline__ void store_multiplied(Transition& to, TransitionMemor
   synchronise<CARRYING>();
   for (const float of_warp : memory.greatest) greatest = fmaxf(greatest, of_warp);
   const PowerOfTwo power(greatest);
-  if (warp == 0 && lane == 0) to.unit = make_float4(power.from, power.from, power.from, power.from);
+  if (warp == 0 && lane == 0) to.unit = make_float4(power.from, power.to, power.from, power.to);
   // A left operand's tiles, turned over, are those of a right one.
 #pragma unroll
   for (int column = 0; column < KEY_TILES; ++column) {
@@ -95,12 +95,13 @@ __device__ __forceinline__ void find_transition(TransitionMemory& memory, const 
                                                 bool is_added, Transition& to, int warp, unsigned lane) {
   if (warp < STATE_WARPS) {
     take_registers<160>();
-    const Walk values = {walk.chunks, walk.silent, is_added ? walk.tokens : 0};  // of M, zeros
+    HeadRows values = from.v;
+    if (!is_added) values.column = GDN_V;  // where there are none: zeros
     State s = {};
-    bring_values(memory, from.v, 0, values, warp, lane);
+    bring_values(memory, values, 0, walk, warp, lane);
     if (!is_added) begin_unit(s, warp, lane);
     if (from.state != nullptr) load_state(s, from.state + static_cast<size_t>(warp * TILE) * GDN_K, lane);
-    carry_state(s, memory, from.v, values, warp, lane);
+    carry_state(s, memory, values, walk, warp, lane);
     if (is_added)
       store_added(to, s, warp, lane);
     else

@@ -26,14 +26,6 @@ __device__ __forceinline__ void copy_async(unsigned to, const void* from, bool i
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(is_there ? 16 : 0) : "memory");
 }
 
-// The thread's copies since the last commit are a group; all groups but the last `Pending` are complete.
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-template <int Pending>
-__device__ __forceinline__ void wait_for_copies_but() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
-}
-
 __device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // What threads have written to shared memory, and a barrier has shown to this one, becomes visible to bulk copies and

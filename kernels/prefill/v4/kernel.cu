@@ -6,8 +6,8 @@ constexpr int SEGMENTS = BLOCKS * gdn::ROWS / (GDN_HV * GDN_V) > 1 ? BLOCKS * gd
 
 // Block (i, h, n): rows i * ROWS … of the state of value head h, in segment n.
 extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
-    gdn_prefill(const __nv_bfloat16* __restrict__ q, const __nv_bfloat16* __restrict__ k,
-                const __nv_bfloat16* __restrict__ v, const float* __restrict__ state, const float* __restrict__ A_log,
+    gdn_prefill(const __grid_constant__ gdn::TensorMap q, const __grid_constant__ gdn::TensorMap k,
+                const __grid_constant__ gdn::TensorMap v, const float* __restrict__ state, const float* __restrict__ A_log,
                 const float* __restrict__ dt_bias, const __nv_bfloat16* __restrict__ a,
                 const __nv_bfloat16* __restrict__ b, const long long* __restrict__ cu_seqlens, const float scale,
                 __nv_bfloat16* __restrict__ output, float* __restrict__ new_state, const long long sequences,
@@ -32,15 +32,14 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
   const int first = segment.first - silent;
   const size_t rows = ((static_cast<size_t>(segment.sequence) * GDN_HV + head) * GDN_V + first_row) * GDN_K;
   const long long token = begin + static_cast<long long>(first) * gdn::CHUNK, shown = token + silent * gdn::CHUNK;
-  const auto value = [&](long long token) { return (token * GDN_HV + head) * GDN_V + first_row; };
   const gdn::Place at = {
-      q + (token * GDN_HQ + key_head) * GDN_K,
-      k + (token * GDN_HQ + key_head) * GDN_K,
-      v + value(token),
+      {&q, static_cast<int>(token), key_head, 0},
+      {&k, static_cast<int>(token), key_head, 0},
+      {&v, static_cast<int>(token), head, first_row},
       a + token * GDN_HV + head,
       b + token * GDN_HV + head,
       first == 0 ? state + rows : nullptr,
-      output + value(shown),
+      output + (shown * GDN_HV + head) * GDN_V + first_row,
       tokens == left ? new_state + rows : nullptr,
       rate,
       bias,

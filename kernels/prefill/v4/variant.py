@@ -3,9 +3,10 @@
 A segment's first state comes from as many chunks before it as are not forgotten.
 """
 
-from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape
+from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape, TensorMap
 
 CHUNK = 64
+BOX = (CHUNK, 1, 64)  # of q, k and v: tokens of a head, and a band of columns
 ROWS = 128  # of the state in a block
 
 
@@ -47,9 +48,9 @@ kernel = CudaKernel(
             block=lambda shape, p: 512,
             shared_bytes=_shared_bytes,
             arguments=(
-                "q",
-                "k",
-                "v",
+                TensorMap("q", box=BOX),
+                TensorMap("k", box=BOX),
+                TensorMap("v", box=BOX),
                 "state",
                 "A_log",
                 "dt_bias",

@@ -10,7 +10,7 @@ static_assert(GDN_V == gdn::ROWS && GDN_K == gdn::ROWS, "a block has all rows of
 // Block (i, n, h): B, or M if i is 1, of cut n and value head h, if a later segment needs it; and the head's fate there.
 // Heads one after the other, for those that need the most often stand side by side.
 extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
-    gdn_prefill_transitions(const __nv_bfloat16* __restrict__ k, const __nv_bfloat16* __restrict__ v,
+    gdn_prefill_transitions(const __grid_constant__ gdn::TensorMap k, const __grid_constant__ gdn::TensorMap v,
                             const float* __restrict__ state, const float* __restrict__ A_log,
                             const float* __restrict__ dt_bias, const __nv_bfloat16* __restrict__ a,
                             const __nv_bfloat16* __restrict__ b, const long long* __restrict__ cu_seqlens,
@@ -46,9 +46,9 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
   const int first = (at.place + 1) * cutting.chunks - walked;
   const long long token = begin + static_cast<long long>(first) * gdn::CHUNK;
   const gdn::Place from = {
-      nullptr,
-      k + (token * GDN_HQ + key_head) * GDN_K,
-      v + (token * GDN_HV + head) * GDN_V,
+      {},
+      {&k, static_cast<int>(token), key_head, 0},
+      {&v, static_cast<int>(token), head, 0},
       a + token * GDN_HV + head,
       b + token * GDN_HV + head,
       first == 0 ? state + (static_cast<size_t>(at.sequence) * GDN_HV + head) * (GDN_V * GDN_K) : nullptr,
@@ -76,6 +76,7 @@ extern "C" __global__ void __launch_bounds__(gdn::COMPOSE_THREADS, 1)
   const int count = cutting.count(own);
   const size_t first =
       static_cast<size_t>(gdn::uniform(cutting.count_before(cu_seqlens, sequence, lane))) * GDN_HV + head;
+  if (threadIdx.x == 0) memory.initialise();
   for (int i = threadIdx.x; i < count; i += blockDim.x) memory.fates[i] = fates[first + i * GDN_HV];
   __syncthreads();
   gdn::compose(memory, transitions + first, count, tile, begun + first * (GDN_V * GDN_K), warp, lane);
@@ -83,8 +84,8 @@ extern "C" __global__ void __launch_bounds__(gdn::COMPOSE_THREADS, 1)
 
 // Block (h, n): the outputs of value head h in segment n.
 extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
-    gdn_prefill(const __nv_bfloat16* __restrict__ q, const __nv_bfloat16* __restrict__ k,
-                const __nv_bfloat16* __restrict__ v, const float* __restrict__ state, const float* __restrict__ A_log,
+    gdn_prefill(const __grid_constant__ gdn::TensorMap q, const __grid_constant__ gdn::TensorMap k,
+                const __grid_constant__ gdn::TensorMap v, const float* __restrict__ state, const float* __restrict__ A_log,
                 const float* __restrict__ dt_bias, const __nv_bfloat16* __restrict__ a,
                 const __nv_bfloat16* __restrict__ b, const long long* __restrict__ cu_seqlens, const float scale,
                 __nv_bfloat16* __restrict__ output, float* __restrict__ new_state, const int* __restrict__ fates,
@@ -115,9 +116,9 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
   const size_t of_state = (static_cast<size_t>(segment.sequence) * GDN_HV + head) * (GDN_V * GDN_K);
   const long long token = begin + static_cast<long long>(first) * gdn::CHUNK, shown = token + silent * gdn::CHUNK;
   const gdn::Place at = {
-      q + (token * GDN_HQ + key_head) * GDN_K,
-      k + (token * GDN_HQ + key_head) * GDN_K,
-      v + (token * GDN_HV + head) * GDN_V,
+      {&q, static_cast<int>(token), key_head, 0},
+      {&k, static_cast<int>(token), key_head, 0},
+      {&v, static_cast<int>(token), head, 0},
       a + token * GDN_HV + head,
       b + token * GDN_HV + head,
       is_begun ? begun + before * (GDN_V * GDN_K) : (first == 0 ? state + of_state : nullptr),

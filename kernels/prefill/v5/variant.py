@@ -3,15 +3,16 @@
 Where a head forgets within a segment, the state comes from as many chunks before it as matter, as in v4.
 """
 
-from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape, TensorSpec
+from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape, TensorMap, TensorSpec
 
 CHUNK = 64
+BOX = (CHUNK, 1, 64)  # of q, k and v: tokens of a head, and a band of columns
 THREADS = 512
 ROWS = 16  # of states that a block composes
 TRANSITION = 128 * 128 // 2 + 128 * 128 + 128 + 32  # fp32 that the struct Transition takes
 TRANSITION_BYTES = 168800  # what the kernel's struct TransitionMemory takes
-COMPOSE_BYTES = 4 * 12 * 256 * 16 + 16 * 272 + 16 * 48  # and ComposeMemory, without the fates
-COMPOSE_THREADS = 8 * 32
+COMPOSE_BYTES = 4 * (32768 + 8192 + 512 + 16) + 16 * 272 + 16 * 16 + 8 * 8  # and ComposeMemory, without the fates
+COMPOSE_THREADS = 5 * 32
 BLOCK_BYTES = 231264  # and FusedMemory
 
 
@@ -62,8 +63,8 @@ kernel = CudaKernel(
             block=lambda shape, p: THREADS,
             shared_bytes=lambda shape, p: TRANSITION_BYTES,
             arguments=(
-                "k",
-                "v",
+                TensorMap("k", box=BOX),
+                TensorMap("v", box=BOX),
                 "state",
                 "A_log",
                 "dt_bias",
@@ -89,9 +90,9 @@ kernel = CudaKernel(
             block=lambda shape, p: THREADS,
             shared_bytes=lambda shape, p: BLOCK_BYTES,
             arguments=(
-                "q",
-                "k",
-                "v",
+                TensorMap("q", box=BOX),
+                TensorMap("k", box=BOX),
+                TensorMap("v", box=BOX),
                 "state",
                 "A_log",
                 "dt_bias",
