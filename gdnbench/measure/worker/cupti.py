@@ -7,8 +7,7 @@ after placement, dithered, scrubbed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gdnbench.store.journal import EventChannel, Refused, Sampled, StepBegun
 from gdnbench.verify.rotation import Rotation
@@ -27,10 +26,7 @@ from gdnbench.workers.device import BeginStep, CudaDevice, WrongWhenTimedError
 from gdnbench.workers.launched import deviation, function_times_us
 from gdnbench.workers.task import WARM_UPS, Task
 
-COLLECT_STEPS = 4  # steps' time for reading a recording, which is of all cases
-OWN_LAUNCHES = 8  # of gdnbench's own, and fills, beside a case's at each of its launches
-MOST_RECORDED = 100_000
-"""Most launches of a recording of several rounds: torch's profiler gives up at records of 128 MB, some 500,000."""
+COLLECT_STEPS = 4  # steps' time for reading a round's records, which are of all cases
 
 
 def measure(
@@ -47,13 +43,13 @@ def measure(
         message = f"CUPTI does not record here: no {' and no '.join(unseen)} of gdnbench's own"
         channel.send(Refused(message, "detach any other profiler, and see `gdnbench doctor`"))
         return
-    for positions in rounds.recordings():
-        rounds.measure(positions)
+    for position, ids in enumerate(task.order):
+        rounds.measure(position, ids)
 
 
 @dataclass(eq=False)
 class _Rounds:
-    """Rounds of all cases; the records of several are read at their end, since a recorder takes long to start."""
+    """Rounds of all cases; a round's records are read at its end, since starting a recorder takes long."""
 
     task: Task
     channel: EventChannel
@@ -77,36 +73,41 @@ class _Rounds:
         seen = {activity.name for activity in self._recorder.stop()}
         return [what for what, name in (("kernel", OWN_PREFIX + CASE), ("fill", FILL)) if name not in seen]
 
-    def recordings(self) -> list[range]:
-        """Positions of the rounds of each recording: as many as `MOST_RECORDED` allows, or one."""
-        launches = {id_: OWN_LAUNCHES + len(self.task.launched.get(id_, ())) for id_ in self.task.samples}
-        recorded = sum((WARM_UPS + self.task.samples[id_]) * launches[id_] for id_ in self.task.order[0])
-        rounds, step = range(len(self.task.order)), max(1, MOST_RECORDED // recorded)
-        return [rounds[first : first + step] for first in rounds[::step]]
-
-    def measure(self, positions: Sequence[int]) -> None:
-        """Measures the rounds at some positions in one recording, and sends them."""
+    def measure(self, position: int, ids: tuple[str, ...]) -> None:
+        number = self.task.round_number(position)
+        sm_mhz, checked = {}, {}
         self._recorder.start()
-        unread = [self._launch(position, case_id) for position in positions for case_id in self.task.order[position]]
+        for case_id in ids:
+            self.begin(StepBegun(case_id, "measure", self.task.step_limit_s))
+            self.rotations[case_id].open(position, number, is_last=self.task.is_last(position))
+            sm_mhz[case_id], checked[case_id] = self._launch(case_id)
         self.begin(StepBegun("", "collect records", COLLECT_STEPS * self.task.step_limit_s))
         cases = split_cases(self._recorder.stop(), OWN_PREFIX)
-        if len(cases) != len(unread):
-            raise RuntimeError(f"CUPTI recorded {len(cases)} of {len(unread)} cases of {len(positions)} rounds")
-        for sampled, activities in zip(unread, cases, strict=True):
-            self.begin(StepBegun(sampled.case, "read records", self.task.step_limit_s))
+        if len(cases) != len(ids):
+            raise RuntimeError(f"CUPTI recorded {len(cases)} of {len(ids)} cases in round {number}")
+        for case_id, activities in zip(ids, cases, strict=True):
+            self.begin(StepBegun(case_id, "read records", self.task.step_limit_s))
             launches = split_launches(activities, OWN_PREFIX)[WARM_UPS:]
-            if reason := deviation(launches, self.task.launched.get(sampled.case, ())):
+            if reason := deviation(launches, self.task.launched.get(case_id, ())):
                 raise WrongWhenTimedError(reason)
-            times_us = launch_times_us(launches, self.task.samples[sampled.case])
-            read = replace(sampled, times_us=times_us, functions_us=function_times_us(launches))
-            is_whole = len(times_us) == self.task.samples[sampled.case]
-            self.channel.send(read if is_whole else replace(read, placements=(), output_placements=()))
+            times_us = launch_times_us(launches, self.task.samples[case_id])
+            visited = self.rotations[case_id].visited(self.task.samples[case_id])
+            inputs, outputs = visited if len(times_us) == self.task.samples[case_id] else ((), ())
+            sampled = Sampled(
+                number,
+                case_id,
+                times_us,
+                sm_mhz[case_id],
+                placements=inputs,
+                output_placements=outputs,
+                checked=checked[case_id],
+                functions_us=function_times_us(launches),
+            )
+            self.channel.send(sampled)
 
-    def _launch(self, position: int, case_id: str) -> Sampled:
-        """Enqueues a case's round, and checks some of its launches; the times are still to be read."""
-        self.begin(StepBegun(case_id, "measure", self.task.step_limit_s))
-        rotation, number = self.rotations[case_id], self.task.round_number(position)
-        rotation.open(position, number, is_last=self.task.is_last(position))
+    def _launch(self, case_id: str) -> tuple[tuple[float, ...], int]:
+        """Enqueues a case's round; returns the SM clock meanwhile and the number of checked launches."""
+        rotation = self.rotations[case_id]
         self._case.launch()
         has_gaps = len(self.task.launched.get(case_id, ("", ""))) > 1
         for _ in range(WARM_UPS + self.task.samples[case_id]):
@@ -124,6 +125,4 @@ class _Rounds:
         sm_mhz = self.sm_clock.read()
         self.device.synchronize()
         self._checks.launch()
-        checked = rotation.judge()
-        inputs, own = rotation.visited(self.task.samples[case_id])
-        return Sampled(number, case_id, (), sm_mhz, placements=inputs, output_placements=own, checked=checked)
+        return sm_mhz, rotation.judge()

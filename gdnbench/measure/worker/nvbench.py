@@ -24,7 +24,13 @@ from gdnbench.model.status import Status
 from gdnbench.store.journal import BURN_IN, EventChannel, Examined, HostTimes, PassBegun, Sampled, StepBegun
 from gdnbench.verify.rotation import Rotation
 from gdnbench.workers.cold import DitherAndScrub, NothingBetween, choose_between
-from gdnbench.workers.device import CudaDevice, TamperingError, TamperWatch, WrongWhenTimedError, is_alive
+from gdnbench.workers.device import (
+    CudaDevice,
+    TamperingError,
+    TamperWatch,
+    WrongWhenTimedError,
+    is_alive,
+)
 from gdnbench.workers.task import WARM_UPS, Task, file_of
 
 BLOCKING_KERNEL_TIMEOUT_S = 2.0  # after this time NVBench abandons a launch that is not yet enqueued
@@ -55,9 +61,18 @@ def measure(
     for number, each in passes:
         for position, ids in enumerate(each.order):
             for case_id in ids:
-                rotation = rotations[case_id]
                 function = _Benchmark(
-                    each, number, channel, device, case_id, rotation, between, numbers, host_us, position, watch
+                    each,
+                    number,
+                    channel,
+                    device,
+                    case_id,
+                    rotations[case_id],
+                    between,
+                    numbers,
+                    host_us,
+                    position,
+                    watch,
                 )
                 benchmark = nvbench.register(function)
                 benchmark.set_name(function.__name__)
