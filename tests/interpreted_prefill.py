@@ -20,10 +20,6 @@ from gdnbench.verify.interpret import interpret_all
 from gdnbench.workers.task import Phase, Task
 
 SMALL = "prefill-triton:BV=16,prefill-triton:BV=32:PRODUCTS=bf16"
-SEGMENTS = (
-    "prefill-triton-segments:BV=32:BT=16:COMPOSE_BV=16,"
-    "prefill-triton-segments:BV=16:BT=32:COMPOSE_BV=32:SEGMENTS=4:PRODUCTS=bf16"
-)
 CATALOG = load_catalog(default_roots()[:1])
 invert = None
 
@@ -79,7 +75,6 @@ def main(*wanted):
             continue
         heads = {"HQ": 1, "HV": 2, "K": 32, "V": 32}
         gates(SMALL, [op.workloads.workload({"lengths": (65, 0, 3), **heads})])
-        gates(SEGMENTS, [op.workloads.workload({"lengths": (200, 0, 3, 130), **heads})])
 
 
 main(*sys.argv[1:])

@@ -18,13 +18,14 @@ NUMERICS = load_numerics(PREFILL, CATALOG.op_folders["prefill"])
 BF16_ROUNDOFF = 2.0**-8
 
 
-def interpret(label, lengths, scenario="typical", *, heads=(1, 1), forgetful_chunks=()):
+def interpret(label, lengths, scenario="typical", *, heads=(1, 1), forgetful_chunks=(), spoil=lambda inputs: None):
     """Runs a kernel; gives what was found wrong, and its tensors by name. Nothing outlasts a forgetful chunk."""
     [variant] = select_variants(CATALOG, "prefill", label)
     workload = PREFILL.workloads.workload({"lengths": lengths, "HQ": heads[0], "HV": heads[1]})
     workspace = Workspace.make(PREFILL, NUMERICS, workload, seed=3, device="cpu", scenario=scenario)
     for chunk in forgetful_chunks:
         workspace.inputs["a"][chunk * 64 : (chunk + 1) * 64] = 5.0
+    spoil(workspace.inputs)
     watched = InterpretedCuda(CATALOG.entries[variant.kernel], variant, workload, "sm_90").run(workspace)
     return watched.findings, workspace
 
@@ -56,6 +57,21 @@ def test_chunks_of_sequences_of_different_lengths_and_an_empty_one_with_shared_h
     findings, workspace = interpret(kernel, (65, 0, 1, 70), heads=(2, 4))
     check_chunked(findings, workspace)
     assert torch.equal(workspace.outputs["new_state"][1], workspace.inputs["state"][1])
+
+
+@pytest.mark.parametrize("kernel", ["prefill-v4", "prefill-v5"])
+def test_what_is_no_number_stays_in_its_sequence(kernel):
+    """Rows of the next sequence come with the last chunk of the one before."""
+
+    def spoil(inputs):
+        for name in ("q", "k", "v", "a", "b"):
+            inputs[name][70:] = torch.nan
+
+    findings, workspace = interpret(kernel, (70, 60), spoil=spoil)
+    assert findings == ()
+    outputs, _ = workspace.outputs["output"].float().split((70, 60))
+    assert outputs.isfinite().all()
+    assert workspace.outputs["new_state"].isfinite().flatten(1).all(dim=1).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("heads", [(1, 1), (1, 3)])

@@ -10,7 +10,7 @@ import pytest
 from deep import cases_to_run
 from faults import REPOSITORY, python_path
 
-KERNELS = ("prefill-triton", "prefill-triton-segments")
+KERNELS = ("prefill-triton",)
 INVERSES = ("test_an_inverse_of_small_integers_is_exact", "test_an_inverse_is_as_good_as_its_arithmetic_and_no_better")
 
 

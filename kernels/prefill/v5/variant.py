@@ -46,7 +46,7 @@ kernel = CudaKernel(
     params={
         "BLOCKS": Param(
             default=128,
-            choices=(1, 4, 16, 32, 64, 128, 256, 512, 1024),
+            choices=(1, 4, 16, 32, 64, 96, 128, 256),
             doc="blocks that sequences are cut for, not counting the last segment of each; 1 leaves them whole",
         ),
         "CUTS": Param(default=1, choices=(1, 2, 4), doc="transitions in a segment, worked out side by side"),
