@@ -86,9 +86,7 @@ def test_a_box_is_that_of_the_matrix_and_zeros_lie_around(box, swizzle, element,
     around[128 : 128 + ROWS, 256 : 256 + COLUMNS] = x.reshape(ROWS, COLUMNS)
     expected = around[128 + row : 192 + row, 256 + column : 256 + column + box]
     got = z[: 64 * box].reshape(64, box // 16, 16)
-    for r in range(
-        64
-    ):  # rows of 128 bytes are exchanged by their number, of 64 by that of their pair, of 32 of their four
+    for r in range(64):  # rows of 128 bytes go by their number, of 64 by that of their pair, of 32 of their four
         key = 0 if swizzle == 0 else r // (128 // box) % (box // 16)
         for piece in range(box // 16):
             np.testing.assert_array_equal(got[r, piece ^ key], expected[r, 16 * piece : 16 * piece + 16])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
@@ -158,17 +159,15 @@ def _bind_cuda(config: Any, function: Any, bound: Sequence[Any]) -> Step:
 
 def _bind_with_maps(config: Any, function: Any, bound: Sequence[Any]) -> Step:
     """Launches by the driver's own function: of structs, cuda-core takes none but maps that it made."""
-    import ctypes
-
     from cuda.bindings import driver
 
     values = [ctypes.c_void_p(each) if isinstance(each, int) else each for each in bound]
     addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
     kernel, stream = driver.CUfunction(int(function.handle)), driver.CUstream(torch.cuda.current_stream().cuda_stream)
-    sizes = (*config.grid, *config.block, config.shmem_size)
+    given = (kernel, *config.grid, *config.block, config.shmem_size, stream, ctypes.addressof(addresses), 0)
 
-    def step(_held: object = values) -> None:
-        (status,) = driver.cuLaunchKernel(kernel, *sizes, stream, ctypes.addressof(addresses), 0)
+    def step(_held: object = (values, addresses)) -> None:
+        (status,) = driver.cuLaunchKernel(*given)
         if status != driver.CUresult.CUDA_SUCCESS:
             raise RuntimeError(f"cuLaunchKernel returned {status.name}")
 
@@ -180,20 +179,17 @@ def encode_map(declared: TensorMap, tensor: torch.Tensor, workload: Workload, pa
 
     The driver is called by ctypes, for it wants a map aligned as `CUtensorMap` of cuda-bindings not always is.
     """
-    import ctypes
-
     from cuda.bindings import driver
 
     axes, element = tensor.dim(), tensor.itemsize
-    box = declared.box_at(workload, params, tuple(tensor.shape), element)
-    kind = "UINT8" if element == 1 else str(tensor.dtype).removeprefix("torch.").upper()
+    box = declared.box_at(workload, params, tensor.shape, element)
     swizzle = f"SWIZZLE_{declared.swizzle}B" if declared.swizzle else "SWIZZLE_NONE"
     room = ctypes.create_string_buffer(2 * MAP_BYTES)
     encoded = (ctypes.c_ubyte * MAP_BYTES).from_buffer(room, -ctypes.addressof(room) % MAP_BYTES)
     encode = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
     status = encode(
         encoded,
-        int(getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind}")),
+        int(getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_UINT{8 * element}")),  # whatever they mean
         axes,
         ctypes.c_void_p(tensor.data_ptr()),
         (ctypes.c_uint64 * axes)(*reversed(tensor.shape)),  # the axis that lies side by side is the first
@@ -213,8 +209,6 @@ def encode_map(declared: TensorMap, tensor: torch.Tensor, workload: Workload, pa
 
 def c_value(op: Op, name: str, value: Any) -> Any:
     """Returns a tensor's address, a scalar as float, an axis as int, a derived size as long long."""
-    import ctypes
-
     if isinstance(value, torch.Tensor):
         return value.data_ptr()
     if name in op.scalars:

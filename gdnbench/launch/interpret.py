@@ -117,8 +117,8 @@ class InterpretedCuda:
         """Returns a tensor's memory, a map, or a C value: float for a scalar, int for an axis, 64 bits if derived."""
         if isinstance(declared, TensorMap):
             tensor = named[declared.tensor]
-            box = declared.box_at(workload, self._params, tuple(tensor.shape), tensor.itemsize)
-            return MappedTensor(tensors[declared.tensor], tuple(tensor.shape), box, tensor.itemsize, declared.swizzle)
+            box = declared.box_at(workload, self._params, tensor.shape, tensor.itemsize)
+            return MappedTensor(tensors[declared.tensor], tensor.shape, box, tensor.itemsize, declared.swizzle)
         if declared in tensors:
             return tensors[declared]
         value = named[declared]

@@ -263,20 +263,19 @@ class _Boxes:
     def of(self, rows: IntArray) -> _Boxes:
         return replace(self, first=self.first[rows], strides=self.strides[rows], sizes=self.sizes[rows])
 
-    def pieces(self, targets: IntArray, begin: IntArray) -> tuple[int, tuple[IntArray, IntArray, IntArray]]:
-        """Returns the bytes of a piece, and each one's source, target and bytes inside the tensor, shape (n, pieces).
+    def pieces(self, targets: IntArray, begin: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Returns each piece's source, target and bytes inside the tensor, shape (n, pieces).
 
         Each box goes to `targets` in shared memory, shape (n,), and begins at element `begin`, shape (n, rank).
         """
         element = int(self.strides[0, 0])
-        # What begins before a row may do so within 16 bytes: then elements are copied one by one.
-        step = 1 if (begin[:, 0] * element % PIECE_BYTES).any() else PIECE_BYTES // element
+        step = PIECE_BYTES // element
         places = np.arange(prod(self.box) // step) * step
         at, inside = begin[:, :, None] + np.stack(np.unravel_index(places, self.box, order="F")), self.sizes[:, :, None]
         there = np.clip(inside[:, 0] - at[:, 0], 0, step) * ((at >= 0) & (at < inside)).all(axis=1) * element
         sources = self.first[:, None] + (at * self.strides[:, :, None]).sum(axis=1)
         to = targets[:, None] + places * element
-        return step * element, (sources, to ^ (to >> 7 & self.swizzled - 1) * PIECE_BYTES, there)
+        return sources, to ^ (to >> 7 & self.swizzled - 1) * PIECE_BYTES, there
 
 
 def _replace(machine: Machine, instruction: PtxInstruction) -> None:
@@ -334,10 +333,14 @@ def _copy_boxes(machine: Machine, instruction: PtxInstruction) -> None:
     targets, barriers = machine.shared_addresses(target), machine.shared_addresses(barrier)
     text = f"copies a box to an address that is no multiple of {_ALIGNMENT}"
     machine.fault(Fault.MISALIGNED, targets % _ALIGNMENT != 0, text)
+    into = begin[:, 0] * boxes.strides[:, 0]
+    if (within := into % PIECE_BYTES != 0).any():
+        text = f"copies a box that begins at byte {into[within][0]} of a row, which is no multiple of {PIECE_BYTES}"
+        machine.note(Fault.MISALIGNED, instruction, lanes[within], text)
     check_shown(machine, instruction, lanes, barriers)
     for these in _one_a_block(machine.block[lanes], np.zeros_like(lanes)):
-        nbytes, pieces = boxes.of(these).pieces(targets[these], begin[these])
-        _copy_pieces(machine, instruction, lanes[these], barriers[these], pieces, nbytes)
+        pieces = boxes.of(these).pieces(targets[these], begin[these])
+        _copy_pieces(machine, instruction, lanes[these], barriers[these], pieces, PIECE_BYTES)
     machine.mbarriers_changed()
 
 
