@@ -9,7 +9,7 @@ from gdnbench.measure import timing as timing_module
 from gdnbench.measure.timing import Target, TimingWorkers
 from gdnbench.model.status import Status
 from gdnbench.process.events import ignore
-from gdnbench.store.journal import Examined, Sampled, StepBegun
+from gdnbench.store.journal import Examined, PassBegun, Sampled, StepBegun
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.workers.task import Phase, Task
 
@@ -48,13 +48,19 @@ class Workers:
         (folder / f"{name}.json").write_text("{}")
         self.tasks.append(task)
         stop, end = self._script.pop(0) if self._script else (None, WorkerEnd.FINISHED)
-        for position, ids in enumerate(task.order):
-            for case_id in ids:
-                if stop == (task.round_number(position), case_id):
+        for each in task.cases:
+            if stop == ("bind", each.id):
+                on_event(StepBegun(each.id, "bind", 30.0))
+                return WorkerOutcome(end, each.id, "it was told to")
+        for number, each in enumerate(task.passes()):
+            on_event(PassBegun(number))
+            for position, ids in enumerate(each.order):
+                for case_id in ids:
+                    if stop == (each.round_number(position), case_id):
+                        on_event(StepBegun(case_id, "measure", 30.0))
+                        return WorkerOutcome(end, "" if end is WorkerEnd.FINISHED else case_id, "it was told to")
                     on_event(StepBegun(case_id, "measure", 30.0))
-                    return WorkerOutcome(end, "" if end is WorkerEnd.FINISHED else case_id, "it was told to")
-                on_event(StepBegun(case_id, "measure", 30.0))
-                on_event(sampled(task.round_number(position), case_id))
+                    on_event(sampled(each.round_number(position), case_id))
         return WorkerOutcome(WorkerEnd.FINISHED)
 
 
@@ -84,6 +90,32 @@ def test_a_case_that_takes_its_worker_down_is_lost_and_the_others_go_on(measure,
     assert collected.complete_rounds([A, C]) == {1, 2, 3, 4, 5}
     assert set(collected.samples) == {A, C}
     assert collected.lost[B] in journal
+
+
+AT_OTHER_INPUTS = tuple(case(f"{name}-never") for name in ("a", "b", "c"))
+ORIGINS = {other.id: own.id for other, own in zip(AT_OTHER_INPUTS, CASES, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("stop", "lost"), [(("bind", "b-never"), "b-never"), ((2, "b-never"), "b-never"), ((2, "b"), "b")]
+)
+def test_a_case_is_lost_to_the_rounds_that_it_is_in_and_with_what_it_is_of(tmp_path, stop, lost):
+    ids = {each.variant.kernel: each.id for each in (*CASES, *AT_OTHER_INPUTS)}
+    workers, own, probed = Workers(((stop[0], ids[stop[1]]), WorkerEnd.DIED)), Collected(), Collected()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timing_module, "supervise", workers)
+        targets = [
+            Target(CASES, 3, own),
+            Target(AT_OTHER_INPUTS, 3, probed, phase="inputs", unless_lost=own, origins=ORIGINS),
+        ]
+        TimingWorkers(tmp_path, {}, ignore, lambda _event: None).measure(TASK, targets)
+    assert ({*own.lost}, {*probed.lost}) == (({ids[lost]}, set()) if lost == "b" else (set(), {ids[lost]}))
+    assert len(workers.tasks) == 2
+    last = {each.variant.kernel for each in workers.tasks[1].cases}
+    assert "b-never" not in last
+    left = [each.id for each in CASES if each.id not in own.lost]
+    assert own.complete_rounds(left) == {1, 2, 3}
+    assert probed.complete_rounds([ids["a-never"], ids["c-never"]]) == {1, 2, 3}
 
 
 def test_rounds_that_are_whole_are_not_measured_again(measure):

@@ -294,7 +294,8 @@ class Session:
         return probe if probe.cases else None
 
     def _probe_target(self, probe: InputsProbe) -> Target:
-        return Target(probe.cases, PROBE_ROUNDS, self.probed, phase="inputs", origins=probe.origin_ids)
+        lost, origins = self.collected, probe.origin_ids
+        return Target(probe.cases, PROBE_ROUNDS, self.probed, phase="inputs", unless_lost=lost, origins=origins)
 
     def _probe_inputs(self) -> None:
         """Measures what processes of the run have not of the rounds at the extremes of the inputs."""

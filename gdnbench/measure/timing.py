@@ -67,7 +67,7 @@ class Target:
     """Rounds that the cases are to have by one timer, `clock`, None for the run's own, in `collected`.
 
     A case that is lost there or in `unless_lost` is not measured. `origins` has the run's case, by id, for each case
-    that is one of these at other inputs; their samples are not recorded in the journal.
+    that is one of these at other inputs, and that is lost with it; their samples are not recorded in the journal.
     """
 
     cases: tuple[Case, ...]
@@ -82,7 +82,7 @@ class Target:
     def healthy(self) -> tuple[Case, ...]:
         """The cases that are not lost."""
         lost = self.collected.lost.keys() | self.unless_lost.lost.keys()
-        return tuple(case for case in self.cases if case.id not in lost)
+        return tuple(case for case in self.cases if not {case.id, self.origins.get(case.id, case.id)} & lost)
 
     def of_group(self, group: Collection[str], earlier: Collection[str]) -> Target:
         """The target for a group of cases, by id; the run's cases at other inputs are in the first of their groups."""
@@ -152,6 +152,11 @@ class TimingWorkers:
         at = 0
         self.observer(PhaseBegun(targets[at].phase, totals[at]))
 
+        def target_of(event: Event) -> Target:
+            """The target of this pass, or, of a case that is lost when all are bound, the first one that has it."""
+            id_ = event.case if isinstance(event, Examined) else ""
+            return next((each for each in targets[at:] if any(case.id == id_ for case in each.cases)), targets[at])
+
         def take(event: Event) -> None:
             nonlocal at
             if isinstance(event, PassBegun) and event.number != at:
@@ -159,9 +164,10 @@ class TimingWorkers:
                 self.observer(PhaseBegun(targets[at].phase, totals[at]))
             if isinstance(event, Sampled):
                 event = _with_samples(replace(event, process=number + 1), Path(recorded.record))
-            for each in _blamed(event, targets[at].cases, bridge):
-                # NVBench's host times follow all of its passes, and are of the run's own cases.
-                self._keep(each, targets[0 if isinstance(each, HostTimes) else at])
+            # NVBench's host times follow all of its passes, and are of the run's own cases.
+            target = targets[0] if isinstance(event, HostTimes) else target_of(event)
+            for each in _blamed(event, target.cases, bridge):
+                self._keep(each, target)
             match event:
                 case Sampled(case=case_id) if case_id in by_id:
                     self.observer(UnitDone())
@@ -179,8 +185,10 @@ class TimingWorkers:
             if at == 0:
                 raise
             return targets[at]
-        for each in _blamed(outcome.loss, targets[at].cases, bridge) if outcome.loss else ():
-            self._keep(each, targets[at])
+        if outcome.loss:
+            target = target_of(outcome.loss)
+            for each in _blamed(outcome.loss, target.cases, bridge):
+                self._keep(each, target)
         return None
 
     def _keep(self, event: Event, target: Target) -> None:
