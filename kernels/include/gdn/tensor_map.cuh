@@ -15,9 +15,8 @@ __device__ __forceinline__ void prefetch(const TensorMap& map) {
 }
 
 // The box from these elements on, by axes of the tensor in its own order; they may lie outside, also before it, where
-// there are zeros. Along the last axis it begins at a multiple of 16 bytes, else the GPU stops at an illegal instruction.
-// `to` is a multiple of 128 bytes, with a swizzle of 8 times that. The barrier's phase takes the bytes of the whole box,
-// zeros among them.
+// there are zeros. `to` is a multiple of 128 bytes, with a swizzle of 8 times that. The barrier's phase takes the bytes
+// of the whole box, zeros among them.
 __device__ __forceinline__ void load_box(void* to, const TensorMap& map, int c0, int c1, Barrier& barrier) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
