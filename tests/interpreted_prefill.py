@@ -1,10 +1,6 @@
-"""Run with TRITON_INTERPRET=1: inverses by the Triton prefill, and its params through all gates; prints lines of JSON.
-
-Its arguments are names of kernels, whose inverses are made, or `small`, for a few params at a workload of small heads.
-"""
+"""Run with TRITON_INTERPRET=1: inverses by the Triton prefill, and params through all gates; prints lines of JSON."""
 
 import json
-import sys
 
 import torch
 import triton
@@ -46,35 +42,21 @@ def couplings():
     return {"equal keys": torch.ones(64, 64).tril(-1), "random keys": (keys @ keys.T).tril(-1)}
 
 
-def invert_all(kernel):
+def invert_all():
     global invert  # noqa: PLW0603  # Triton finds the functions that a function calls among its module's names
     round_to_nearest()
-    invert = load_file(CATALOG.entries[kernel].source).invert
+    invert = load_file(CATALOG.entries["prefill-triton"].source).invert
     for name, coupling in couplings().items():
         right = torch.linalg.inv(torch.eye(64, dtype=torch.float64) + coupling)
         for products in ("bf16", "tf32", "tf32x3"):
             found = torch.empty(64, 64)
             inverted[(1,)](coupling, found, products)
             error = float((found - right).abs().max())
-            print(json.dumps([f"{kernel} {name} {products}", error]), flush=True)
+            print(json.dumps([f"{name} {products}", error]), flush=True)
 
 
-def gates(wanted, workloads):
-    cases = tuple(
-        Case(variant, workload) for workload in workloads for variant in select_variants(CATALOG, "prefill", wanted)
-    )
-    roots = tuple(map(str, default_roots()[:1]))
-    interpret_all(Task(Phase.INTERPRET, "cpu", roots, "prefill", cases, seed=3, step_limit_s=60.0), Lines())
-
-
-def main(*wanted):
-    op = CATALOG.entries["prefill-triton"].op
-    for kernel in wanted:
-        if kernel != "small":
-            invert_all(kernel)
-            continue
-        heads = {"HQ": 1, "HV": 2, "K": 32, "V": 32}
-        gates(SMALL, [op.workloads.workload({"lengths": (65, 0, 3), **heads})])
-
-
-main(*sys.argv[1:])
+invert_all()
+at = CATALOG.entries["prefill-triton"].op.workload({"lengths": (65, 0, 3), "HQ": 1, "HV": 2, "K": 32, "V": 32})
+cases = tuple(Case(variant, at) for variant in select_variants(CATALOG, "prefill", SMALL))
+roots = tuple(map(str, CATALOG.roots))
+interpret_all(Task(Phase.INTERPRET, "cpu", roots, "prefill", cases, seed=3, step_limit_s=60.0), Lines())

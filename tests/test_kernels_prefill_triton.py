@@ -7,21 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from deep import cases_to_run
 from faults import REPOSITORY, python_path
-
-KERNELS = ("prefill-triton",)
-INVERSES = ("test_an_inverse_of_small_integers_is_exact", "test_an_inverse_is_as_good_as_its_arithmetic_and_no_better")
 
 
 @pytest.fixture(scope="module")
-def told(request):
+def told():
     """What `interpreted_prefill.py` tells, by what it tells it of."""
-    gates = "test_every_arithmetic_passes_all_gates_on_sequences_of_a_chunk_and_a_token_none_and_a_few_tokens"
-    cases = [each for test in INVERSES for each in cases_to_run(request, test)]
-    wanted = [*{case["kernel"]: None for case in cases}, *(["small"] if cases_to_run(request, gates) else [])]
     done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("interpreted_prefill.py"), *wanted],
+        [sys.executable, Path(__file__).with_name("interpreted_prefill.py")],
         env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": python_path(REPOSITORY)},
         capture_output=True,
         text=True,
@@ -31,9 +24,8 @@ def told(request):
     return {name: rest for name, *rest in map(json.loads, done.stdout.splitlines())}
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_every_arithmetic_passes_all_gates_on_sequences_of_a_chunk_and_a_token_none_and_a_few_tokens(told, kernel):
-    verdicts = {name: rest for name, rest in told.items() if name.startswith(f"{kernel}:")}
+def test_every_arithmetic_passes_all_gates_on_sequences_of_a_chunk_and_a_token_none_and_a_few_tokens(told):
+    verdicts = {name: rest for name, rest in told.items() if name.startswith("prefill-triton:")}
     assert verdicts
     for status, reason, scenarios, worst in verdicts.values():
         assert (status, reason) == ("ok", "")
@@ -42,17 +34,15 @@ def test_every_arithmetic_passes_all_gates_on_sequences_of_a_chunk_and_a_token_n
 
 
 @pytest.mark.parametrize("products", ["bf16", "tf32", "tf32x3"])
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_an_inverse_of_small_integers_is_exact(told, kernel, products):
+def test_an_inverse_of_small_integers_is_exact(told, products):
     """Powers of this A have entries of up to 5e17, which would leave no digit of an inverse that is made of them."""
-    assert told[f"{kernel} equal keys {products}"] == [0.0]
+    assert told[f"equal keys {products}"] == [0.0]
 
 
 @pytest.mark.parametrize(
     ("products", "least", "most"), [("bf16", 2**-12, 2**-8), ("tf32", 2**-14, 2**-10), ("tf32x3", 0, 2**-20)]
 )
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_an_inverse_is_as_good_as_its_arithmetic_and_no_better(told, kernel, products, least, most):
+def test_an_inverse_is_as_good_as_its_arithmetic_and_no_better(told, products, least, most):
     """Triton's own interpreter multiplies the bits of bf16 as integers, and takes fp32 where tf32 is asked for."""
-    (error,) = told[f"{kernel} random keys {products}"]
+    (error,) = told[f"random keys {products}"]
     assert least <= error < most

@@ -104,11 +104,8 @@ def test_a_case_is_lost_to_the_rounds_that_it_is_in_and_with_what_it_is_of(tmp_p
     workers, own, probed = Workers(((stop[0], ids[stop[1]]), WorkerEnd.DIED)), Collected(), Collected()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(timing_module, "supervise", workers)
-        targets = [
-            Target(CASES, 3, own),
-            Target(AT_OTHER_INPUTS, 3, probed, phase="inputs", unless_lost=own, origins=ORIGINS),
-        ]
-        TimingWorkers(tmp_path, {}, ignore, lambda _event: None).measure(TASK, targets)
+        at_other_inputs = Target(AT_OTHER_INPUTS, 3, probed, unless_lost=own, origins=ORIGINS)
+        TimingWorkers(tmp_path, {}, ignore, lambda _: None).measure(TASK, [Target(CASES, 3, own), at_other_inputs])
     assert ({*own.lost}, {*probed.lost}) == (({ids[lost]}, set()) if lost == "b" else (set(), {ids[lost]}))
     assert len(workers.tasks) == 2
     last = {each.variant.kernel for each in workers.tasks[1].cases}

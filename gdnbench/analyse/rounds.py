@@ -52,8 +52,6 @@ class Collected:
             case Examined(status=status) if status is not Status.OK:
                 self.lost[event.case] = event
                 self.samples.pop(event.case, None)
-            case _:
-                pass
 
     def cheated(self) -> dict[str, Examined]:
         """The cases that were wrong when timed, or that tampered, by id."""

@@ -131,8 +131,6 @@ class _Follower(Expressions):
                 alike = isinstance(value, tuple) and len(value) == len(parts)
                 for place, part in enumerate(parts):
                     self._assign(part, value[place] if alike and isinstance(value, tuple) else UNKNOWN, scope)
-            case _:
-                pass
 
     def _follow_branch(self, statement: ast.If, scope: Scope, returned: list[TritonValue]) -> None:
         test = self.value(statement.test, scope)

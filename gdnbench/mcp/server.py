@@ -81,8 +81,6 @@ class Commands:
                     texts[stream].append(text)
                 case NoteMade(text):
                     texts["notes"].append(text)
-                case _:
-                    pass
             observer(event)
 
         child = Child(arguments, observe, environment=_ENVIRONMENT, sends_events=True)

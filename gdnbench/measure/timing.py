@@ -174,8 +174,6 @@ class TimingWorkers:
                 case StepBegun(case=case_id, step=step):
                     where = f"{by_id[case_id].label} {by_id[case_id].workload}: " if case_id else ""
                     self.observer(StepChanged(where + step))
-                case _:
-                    pass
 
         recorded = replace(task, record=str(self.folder / "nvbench" / f"{name}.json"))
         (self.folder / "nvbench").mkdir(exist_ok=True)

@@ -123,8 +123,6 @@ class _Running:
             case TextPrinted(_, text):
                 for line in filter(None, map(str.rstrip, text.splitlines())):
                     self._tell(self._name, line)
-            case _:
-                pass
 
     def outcome(self, results: Path) -> RunOutcome:
         """How the run ended; to be called once it has."""

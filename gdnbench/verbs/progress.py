@@ -117,8 +117,6 @@ class _Observer:
                 if (label, status, first) not in self._printed:
                     self._printed.add((label, status, first))
                     self._console.print(f"[red]{status}[/] {escape(f'{label} {workload}: {first}')}")
-            case _:
-                pass
 
     def _begin(self, phase: str, total: int) -> None:
         self._phase, self._total, self._done, self._step = phase, total, 0, ""

@@ -72,8 +72,6 @@ class Preflight:
                     self.observer(StepChanged(f"{by_id[case_id].label} {by_id[case_id].workload}: {step}"))
                 case Examined():
                     self._conclude(by_id[event.case], event, checked)
-                case _:
-                    pass
 
         warm = WarmParent(self.environment) if self.warm else None
         outcome = supervise(WORKER, task, self.folder, name, self.environment, take, self.stop, warm)
