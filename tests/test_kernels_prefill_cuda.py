@@ -69,8 +69,7 @@ def test_what_is_no_number_stays_in_its_sequence(kernel):
 
     findings, workspace = interpret(kernel, (70, 60), spoil=spoil)
     assert findings == ()
-    outputs, _ = workspace.outputs["output"].float().split((70, 60))
-    assert outputs.isfinite().all()
+    assert workspace.outputs["output"][:70].isfinite().all()
     assert workspace.outputs["new_state"].isfinite().flatten(1).all(dim=1).tolist() == [True, False]
 
 
