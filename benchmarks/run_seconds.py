@@ -1,7 +1,7 @@
 """How long a run of all kernels takes on a GPU, by phase, with an empty build cache and with what that run left.
 
-`python -m benchmarks.run_seconds [OP [SHAPE]]` prints the seconds that `run.json` has. `run-seconds.csv` has what two
-H100s (two hosts of one kind) took for the 34 kernels and floors of decode at B=1, as three changes went in: phases are
+`python -m benchmarks.run_seconds [OP [SHAPE]]` prints the seconds that `run.json` has. `run-seconds.csv` has what three
+H100s (hosts of one kind) took for the 34 kernels and floors of decode at B=1, as changes went in: phases are
 those that a run announces, `inputs` and `cupti` of the first two columns being processes of their own. A benchmark, not
 a test: the figures depend on the machine.
 """
