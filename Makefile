@@ -5,9 +5,9 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ARGS   ?=
 PYTEST  = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=10
-# Runs mypy beside a command, prints its output at the end, and fails where one of the two does.
-BESIDE_TYPES = beside() { $(BIN)/mypy > .mypy_cache/output 2>&1 & "$$@"; tests=$$?; wait $$!; types=$$?; \
-	cat .mypy_cache/output; exit $$((tests ? tests : types)); }; mkdir -p .mypy_cache; beside
+# Checks lint and types beside a command, prints their output at the end, and fails where one of them does.
+BESIDE_LINT = beside() { $(MAKE) -k lint types > .mypy_cache/output 2>&1 & "$$@"; tests=$$?; wait $$!; lint=$$?; \
+	cat .mypy_cache/output; exit $$((tests ? tests : lint)); }; mkdir -p .mypy_cache; beside
 H200   := 20261122-215641-h200-decode-processes 20261121-180544 20261121-182329 20261121-182434
 
 .PHONY: run report test test-all test-gpu lint types wheel bench clean help
@@ -18,11 +18,11 @@ run: $(STAMP)  ## measure every kernel (ARGS="--shape B=1,8,64" for more)
 report: $(STAMP)  ## report.html, of a run and three sweeps on an H200
 	$(BIN)/gdnbench report $(H200) --output report.html $(ARGS)
 
-test: lint  ## lint, types and tests that need no GPU
-	$(BESIDE_TYPES) $(PYTEST) -m "not gpu and not deep" $(ARGS)
+test: $(STAMP)  ## lint, types and tests that need no GPU
+	$(BESIDE_LINT) $(PYTEST) -m "not gpu and not deep" $(ARGS)
 
-test-all: lint  ## the same, with the further cases that tests/deep.py names
-	$(BESIDE_TYPES) $(PYTEST) -m "not gpu" $(ARGS)
+test-all: $(STAMP)  ## the same, with the further cases that tests/deep.py names
+	$(BESIDE_LINT) $(PYTEST) -m "not gpu" $(ARGS)
 
 test-gpu:  ## every test on a machine with a GPU, with the Python at hand: make test-gpu PYTHON=python3
 	$(PYTHON) -m pytest $(ARGS)

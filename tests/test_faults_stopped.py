@@ -202,7 +202,7 @@ def run_with_files_of_at_most(bench, nbytes):
 
 def test_a_full_disk_ends_a_run_in_words_and_resume_finishes_it(tmp_path):
     bench = Gdnbench(tmp_path, (TOYS,), in_process=True)
-    bench("list", "--op", "gemm")  # tries declarations, by a file that is longer
+    Gdnbench(tmp_path, (TOYS,))("list", "--op", "gemm")  # tries declarations, by a file that is longer
     stopped = run_with_files_of_at_most(bench, LONGEST_FILE)
     assert stopped.returncode == 5, stopped.stderr
     assert stopped.stderr.startswith("error: ")
