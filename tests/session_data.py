@@ -1,5 +1,6 @@
 """Runs from the request to the files, on a GPU whose workers are simulated."""
 
+import os
 from collections import Counter
 from dataclasses import replace
 
@@ -16,7 +17,8 @@ from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.workers.task import Phase
 
 CATALOG = load_catalog(default_roots()[:1])
-GPU = Gpu(0, "NVIDIA H200", "GPU-00000000-0000-0000-0000-000000000000", (9, 0), 132, 150 << 30)
+# Each process of the tests has a GPU of its own, as runs on one GPU wait for each other.
+GPU = Gpu(0, "NVIDIA H200", f"GPU-{os.getpid():08x}-0000-0000-0000-000000000000", (9, 0), 132, 150 << 30)
 
 
 class HealthyWorkers:
