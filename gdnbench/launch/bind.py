@@ -158,7 +158,7 @@ def _bind_cuda(config: Any, function: Any, bound: Sequence[Any]) -> Step:
 
 
 def _bind_with_maps(config: Any, function: Any, bound: Sequence[Any]) -> Step:
-    """Launches by the driver's own function: of structs, cuda-core takes none but maps that it made."""
+    """Launches by `cuLaunchKernel`: cuda-core takes no struct as an argument but a map that it made itself."""
     from cuda.bindings import driver
 
     values = [ctypes.c_void_p(each) if isinstance(each, int) else each for each in bound]
@@ -177,7 +177,7 @@ def _bind_with_maps(config: Any, function: Any, bound: Sequence[Any]) -> Step:
 def encode_map(declared: TensorMap, tensor: torch.Tensor, workload: Workload, params: Params) -> Any:
     """Returns a map of a contiguous tensor on a GPU, 128 bytes in ctypes; DeclarationError if it cannot be made.
 
-    The driver is called by ctypes, for it wants a map aligned as `CUtensorMap` of cuda-bindings not always is.
+    The driver is called by ctypes: it takes maps at multiples of 64 bytes alone, where cuda-bindings does not put them.
     """
     from cuda.bindings import driver
 
@@ -189,7 +189,8 @@ def encode_map(declared: TensorMap, tensor: torch.Tensor, workload: Workload, pa
     encode = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
     status = encode(
         encoded,
-        int(getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_UINT{8 * element}")),  # whatever they mean
+        # Elements of any type, as only their size counts for copies.
+        int(getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_UINT{8 * element}")),
         axes,
         ctypes.c_void_p(tensor.data_ptr()),
         (ctypes.c_uint64 * axes)(*reversed(tensor.shape)),  # the axis that lies side by side is the first

@@ -152,10 +152,14 @@ class TimingWorkers:
         at = 0
         self.observer(PhaseBegun(targets[at].phase, totals[at]))
 
-        def target_of(event: Event) -> Target:
-            """The target of this pass, or, of a case that is lost when all are bound, the first one that has it."""
-            id_ = event.case if isinstance(event, Examined) else ""
-            return next((each for each in targets[at:] if any(case.id == id_ for case in each.cases)), targets[at])
+        def keep(event: Event) -> None:
+            target = targets[at]
+            if isinstance(event, HostTimes):  # NVBench's follow all of its passes, and are of the run's own cases
+                target = targets[0]
+            elif isinstance(event, Examined):  # perhaps of a later pass, as all cases are bound before the first
+                target = next((each for each in targets[at:] if event.case in {case.id for case in each.cases}), target)
+            for each in _blamed(event, target.cases, bridge):
+                self._keep(each, target)
 
         def take(event: Event) -> None:
             nonlocal at
@@ -164,10 +168,7 @@ class TimingWorkers:
                 self.observer(PhaseBegun(targets[at].phase, totals[at]))
             if isinstance(event, Sampled):
                 event = _with_samples(replace(event, process=number + 1), Path(recorded.record))
-            # NVBench's host times follow all of its passes, and are of the run's own cases.
-            target = targets[0] if isinstance(event, HostTimes) else target_of(event)
-            for each in _blamed(event, target.cases, bridge):
-                self._keep(each, target)
+            keep(event)
             match event:
                 case Sampled(case=case_id) if case_id in by_id:
                     self.observer(UnitDone())
@@ -184,9 +185,7 @@ class TimingWorkers:
                 raise
             return targets[at]
         if outcome.loss:
-            target = target_of(outcome.loss)
-            for each in _blamed(outcome.loss, target.cases, bridge):
-                self._keep(each, target)
+            keep(outcome.loss)
         return None
 
     def _keep(self, event: Event, target: Target) -> None:

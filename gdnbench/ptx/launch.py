@@ -66,7 +66,7 @@ def run_program(
     segments = [*module.segments, *made]
     parameters = _parameters(program, arguments, tensors, first=len(module.segments))
     places = dict(module.addresses)
-    for parameter in program.parameters:  # a map is copied by, where it lies
+    for parameter in program.parameters:  # copies read a map at its parameter's address
         if parameter.nbytes == MAP_BYTES:
             places[parameter.name] = tensor_address(len(segments))
             content = np.frombuffer(parameters[parameter.name], dtype=np.uint8)
