@@ -20,7 +20,9 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def done(folder):
     bench = Gdnbench(folder, (ADVERSARIAL / "both", ADVERSARIAL / "cpu"), forks=True)
-    run = bench.run(",".join([*ON_CPU, *HONEST]), *CPU, *ROUNDS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CHEATS_CALLS", str(folder))
+        run = bench.run(",".join([*ON_CPU, *HONEST]), *CPU, *ROUNDS)
     assert run.out, run.err
     return run
 

@@ -1,6 +1,8 @@
 """The bundled reference, for kernels that are right but for one fault; the tests put this folder on PYTHONPATH."""
 
-from collections import Counter
+import os
+from functools import cache
+from pathlib import Path
 
 import torch
 
@@ -27,14 +29,33 @@ def bind_given(tensors):
 
 
 HONEST_CALLS = 60  # more than the preflight makes
+CALLS_VARIABLE = "CHEATS_CALLS"  # names a folder
 
-_calls = Counter()
+_calls: dict[str, int] = {}
+
+
+def count_call(kernel):
+    """Counts a call of a kernel and returns how many there were.
+
+    They are those of this process, or, where a folder for them is named, of all workers of a run: one that ends because
+    some other kernel was found out would else let this one begin anew, too late to be wrong before the run ends.
+    """
+    if CALLS_VARIABLE not in os.environ:
+        _calls[kernel] = _calls.get(kernel, 0) + 1
+        return _calls[kernel]
+    file = _open(Path(os.environ[CALLS_VARIABLE]) / kernel)
+    os.write(file, b".")
+    return os.fstat(file).st_size
+
+
+@cache
+def _open(path):
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 
 def is_timed(kernel):
     """Whether a kernel has been called more often than the preflight does; counts its calls."""
-    _calls[kernel] += 1
-    return _calls[kernel] > HONEST_CALLS
+    return count_call(kernel) > HONEST_CALLS
 
 
 def is_captured(tensors):

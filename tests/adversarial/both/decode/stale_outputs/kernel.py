@@ -6,10 +6,6 @@ import torch
 
 import honest
 
-HONEST_CALLS = 60  # more than the preflight makes
-
-_calls = count(1)
-
 
 def bind(tensors, workload, params):
     run = honest.bind(tensors) if params.HOW == "own" else honest.bind_given(tensors)
@@ -28,6 +24,6 @@ def bind(tensors, workload, params):
 
     def late():
         """As `given`, once it is timed."""
-        return run() if next(_calls) <= HONEST_CALLS else (tensors.output, tensors.new_state)
+        return (tensors.output, tensors.new_state) if honest.is_timed("stale-outputs") else run()
 
     return {"given": given, "own": own, "late": late}[params.HOW]
