@@ -26,7 +26,7 @@ from gdnbench.errors import BuildError, MachineError
 from gdnbench.model.case import Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import UNREAD, Build
-from gdnbench.model.kernel import CudaKernel, TritonKernel, launch_of
+from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel, launch_of
 from gdnbench.model.workload import Workload
 
 # Each reason has a code of its own, C7510 and further, and all are worded alike. They differ in `in` or `for` alone.
@@ -144,6 +144,8 @@ def build_key(
         source_hash = entry.source_hash()
     except OSError as error:
         raise BuildError(f"{entry.folder}: a file in it cannot be read: {error.strerror or error}") from error
+    launched = launch_of(kernel, launch)
+    is_early = isinstance(launched, CudaLaunch) and launched.begins_early  # which a build checks
     facts = {
         "schema": _SCHEMA,
         "source": str(entry.source),  # line tables name it, so a copy elsewhere is another build
@@ -151,8 +153,9 @@ def build_key(
         "arguments": [*((spec.name, spec.dtype_at(workload.axes)) for spec in entry.op.tensors), *entry.op.scalars],
         "params": dict(params),
         "axes": {f"{entry.op.macro_prefix}{axis}": size for axis, size in workload.compile_time.items()},
-        "launch": launch_of(kernel, launch).entry,
+        "launch": launched.entry,
         "arch": arch,
         "compiler": compiler,
+        **({"begins_early": True} if is_early else {}),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]

@@ -23,6 +23,7 @@ from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
 # No fast-math: a kernel that wants __expf writes __expf.
 OPTIONS = ("--std=c++17", "--generate-line-info")
 STAMPED = "GDNBENCH_PHASES"  # the macro that turns the marks of phases.cuh into clock reads
+WAIT = "griddepcontrol.wait"  # the instruction that returns when the launches before have ended
 _PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
 
 
@@ -65,7 +66,8 @@ def compile_cuda(
         stamped: whether its marks read the clock, for `gdnbench proton`; else they do nothing.
 
     Raises:
-        BuildError: if the compiler rejects the kernel, with its message, or the source is not UTF-8.
+        BuildError: if the compiler rejects the kernel, with its message, the source is not UTF-8, or a launch begins
+            early and never waits.
         UsageError: if the compiler does not know the target.
         MachineError: if NVRTC or the CUDA headers are absent.
     """
@@ -78,11 +80,9 @@ def compile_cuda(
 
 def compile_ptx(entry: CatalogEntry, params: Params, workload: Workload, arch: str) -> tuple[str, dict[str, str]]:
     """Compiles launches to PTX with source lines; returns it and mangled names by entry; raises as `compile_cuda`."""
-    from cuda.bindings import nvrtc
-
     target = _target(entry.kernel, arch).replace("sm_", "compute_")
     with _compiled(entry, params, workload, target, stamped=False) as (program, symbols):
-        return _bytes_of(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX).decode().rstrip("\0"), symbols
+        return _ptx_of(program), symbols
 
 
 @contextmanager
@@ -111,9 +111,29 @@ def _compiled(
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise _explained(entry, target, _log_of(program) or f"NVRTC says {status.name}", defined)
-        yield program, {name: nvrtc.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in entries}
+        symbols = {name: nvrtc.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in entries}
+        early = [launch.entry for launch in entry.kernel.launches if launch.begins_early]
+        ptx = _ptx_of(program) if early else ""
+        for name in early:
+            if not _waits(ptx, symbols[name]):
+                text = f"{entry.source}: {name} begins early and never waits for the launches before it"
+                raise BuildError(f"{text}: there is no {WAIT} in it", "see `begins_early` in variant.py")
+        yield program, symbols
     finally:
         nvrtc.nvrtcDestroyProgram(program)
+
+
+def _ptx_of(program: Any) -> str:
+    from cuda.bindings import nvrtc
+
+    return _bytes_of(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX).decode().rstrip("\0")
+
+
+def _waits(ptx: str, symbol: str) -> bool:
+    """Returns whether a kernel, or a function that is not inlined, waits for the launches before."""
+    bodies = re.split(r"(?=\.(?:entry|func)\s)", ptx)
+    own = re.compile(rf"\.(?:func|entry\s+{re.escape(symbol)}(?![\w$]))")
+    return any(WAIT in body for body in bodies if own.match(body))
 
 
 def _text_in(source: Path) -> str:

@@ -346,6 +346,8 @@ def _launch(subject: ExportedKernel, kernel: CudaKernel, launch: CudaLaunch) -> 
     names = [each for each in arguments if isinstance(each, str)]
     if len(names) < len(arguments):
         raise UsageError(f"{launch.entry} takes tensor maps, which no Solution makes", "export other kernels")
+    if launch.begins_early:
+        raise UsageError(f"{launch.entry} begins early, and launches of a Solution do not", "export other kernels")
     yield "{"
     for name in names:
         if name not in tensors and name not in op.scalars:

@@ -135,7 +135,9 @@ def _load_cuda_launch(
     )
 
     declared = arguments_of(entry.op, entry.kernel, launch)
-    bind_step = _bind_with_maps if any(isinstance(each, TensorMap) for each in declared) else _bind_cuda
+    has_maps = any(isinstance(each, TensorMap) for each in declared)
+    is_early = launch.begins_early
+    bind_step = partial(_bind_by_driver, is_early=is_early) if has_maps or is_early else _bind_cuda
 
     def bind(named: Mapping[str, Any]) -> Step:
         bound = [
@@ -157,21 +159,38 @@ def _bind_cuda(config: Any, function: Any, bound: Sequence[Any]) -> Step:
     return lambda: enqueue(stream, config, function, *bound)
 
 
-def _bind_with_maps(config: Any, function: Any, bound: Sequence[Any]) -> Step:
-    """Launches by `cuLaunchKernel`: cuda-core takes no struct as an argument but a map that it made itself."""
+def _bind_by_driver(config: Any, function: Any, bound: Sequence[Any], *, is_early: bool) -> Step:
+    """Launches without cuda-core, which takes no struct as an argument but a map that it made itself."""
     from cuda.bindings import driver
 
     values = [ctypes.c_void_p(each) if isinstance(each, int) else each for each in bound]
     addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
     kernel, stream = driver.CUfunction(int(function.handle)), driver.CUstream(torch.cuda.current_stream().cuda_stream)
-    given = (kernel, *config.grid, *config.block, config.shmem_size, stream, ctypes.addressof(addresses), 0)
+    at, sizes = ctypes.addressof(addresses), (*config.grid, *config.block, config.shmem_size)
+    enqueue = partial(driver.cuLaunchKernel, kernel, *sizes, stream, at, 0)
+    if is_early:
+        enqueue = partial(driver.cuLaunchKernelEx, early_config(sizes, stream), kernel, at, 0)
 
     def step(_held: object = (values, addresses)) -> None:
-        (status,) = driver.cuLaunchKernel(*given)
+        (status,) = enqueue()
         if status != driver.CUresult.CUDA_SUCCESS:
-            raise RuntimeError(f"cuLaunchKernel returned {status.name}")
+            raise RuntimeError(f"{enqueue.func.__name__} returned {status.name}")
 
     return step
+
+
+def early_config(sizes: tuple[int, ...], stream: Any) -> Any:
+    """Returns the `CUlaunchConfig` of a launch that may begin early; `sizes` are grid, block, and bytes shared."""
+    from cuda.bindings import driver
+
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = sizes[:3]
+    config.blockDimX, config.blockDimY, config.blockDimZ, config.sharedMemBytes = sizes[3:]
+    attribute = driver.CUlaunchAttribute()
+    attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    attribute.value.programmaticStreamSerializationAllowed = 1
+    config.hStream, config.attrs, config.numAttrs = stream, [attribute], 1
+    return config
 
 
 def encode_map(declared: TensorMap, tensor: torch.Tensor, workload: Workload, params: Params) -> Any:

@@ -91,11 +91,25 @@ class InterpretedCuda:
         findings: list[LocatedFault] = []
         traffic: list[Traffic] = []
         before = self._module.content()
+        is_any_early = any(launch.begins_early for launch in self._kernel.launches)
+        changed = {
+            name: np.zeros(value.nbytes, dtype=bool)
+            for name, value in named.items()
+            if is_any_early and isinstance(value, torch.Tensor) and name not in workspace.inputs
+        }
         for launch, program in self._programs:
             sizes = [parameter.nbytes for parameter in program.parameters]
             check_arguments(self._entry.op, self._entry.kernel, launch, sizes)
+            earlier = {name: each.copy() for name, each in changed.items()} if launch.begins_early else {}
             tensors = {
-                name: Tensor(f"`{name}`", bytes_of(value), name not in unwritten, name in workspace.inputs)
+                name: Tensor(
+                    f"`{name}`",
+                    bytes_of(value),
+                    name not in unwritten,
+                    name in workspace.inputs,
+                    changed.get(name),
+                    earlier.get(name),
+                )
                 for name, value in named.items()
                 if isinstance(value, torch.Tensor)
             }
@@ -103,7 +117,8 @@ class InterpretedCuda:
             arguments = [self._argument(each, named, tensors, workspace.workload) for each in declared]
             shape = three(launch.grid(workspace.workload, self._params))
             threads = launch.block(workspace.workload, self._params)
-            grid = LaunchGrid(shape, threads, launch.shared_bytes(workspace.workload, self._params))
+            shared_bytes = launch.shared_bytes(workspace.workload, self._params)
+            grid = LaunchGrid(shape, threads, shared_bytes, launch.begins_early)
             faults, requests = run_program(program, grid, arguments, counts_traffic=counts_traffic, module=self._module)
             findings += faults
             traffic += requests

@@ -209,12 +209,15 @@ class CudaLaunch:
     # The function's arguments by name, in its order: inputs, scalars, outputs, scratch, axes that are not compile-time
     # (`int`) and derived sizes (`long long`), and maps of tensors. None for all of them but maps, in this order.
     arguments: tuple[str | TensorMap, ...] | None = None
+    # Whether it may begin before the call's launches in front of it have ended (programmatic dependent launch): it
+    # touches what they write after a `griddepcontrol.wait` alone
+    begins_early: bool = False
 
     def __post_init__(self) -> None:
         _hold_to_numbers(self, "grid", "block", "shared_bytes")
 
 
-_ARCH = re.compile(r"sm_[0-9]{2,4}[af]?")
+_ARCH, _FIRST_EARLY = re.compile(r"sm_[0-9]{2,4}[af]?"), "sm_90"
 
 
 def _number(arch: str) -> int:
@@ -291,6 +294,7 @@ class CudaKernel(LaunchedKernel):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_arch(self.name, "target", self.target)
+        _check_early(self.launches, self.target or self.since)
 
     def fits(self, arch: str) -> bool:
         """Whether the architecture is the kernel's target, if it has one, and not before `since`."""
@@ -328,6 +332,16 @@ def _check_launches(launches: object, kind: type, *single: object) -> None:
     entries = [each.entry for each in launches]
     if len(set(entries)) != len(entries):
         raise DeclarationError(f"launches: {', '.join(entries)}: each has an entry of its own")
+
+
+def _check_early(launches: tuple[CudaLaunch, ...], arch: str) -> None:
+    early = [each.entry for each in launches if each.begins_early]
+    if early[:1] == [launches[0].entry]:
+        text = f"{early[0]}: the first launch cannot begin early, for it would overlap what came before the call"
+        raise DeclarationError(text, "`begins_early` is for later ones")
+    if early and (not arch or _number(arch) < _number(_FIRST_EARLY)):
+        text = f"{early[0]}: launches begin early from {_FIRST_EARLY} on, and the kernel is for older GPUs, too"
+        raise DeclarationError(text, f"since={_FIRST_EARLY!r}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from gdnbench.ptx.warpgroups import WARPGROUP_WIDE, watched
 from gdnbench.ptx.warps import MATRICES, WARP_WIDE
 
 _IGNORED = (
-    "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "pmevent", "createpolicy",
+    "nanosleep", "prefetch", "prefetchu", "setmaxnreg", "pmevent", "createpolicy",
 )  # fmt: skip
 """Instructions that change when something happens, and no values."""
 

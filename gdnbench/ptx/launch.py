@@ -8,7 +8,7 @@ import numpy as np
 
 from gdnbench.errors import DeclarationError
 from gdnbench.ptx.control import execute
-from gdnbench.ptx.findings import FaultLog, LocatedFault, Traffic
+from gdnbench.ptx.findings import Fault, FaultLog, LocatedFault, Traffic
 from gdnbench.ptx.machine import Machine
 from gdnbench.ptx.program import WARP, WIDTHS, LaunchGrid, Operand, Program, PtxInstruction, Variable
 from gdnbench.ptx.segments import Argument, MappedTensor, MemorySegment, SectorCounts, Tensor, tensor_address
@@ -77,7 +77,7 @@ def run_program(
         text = f"{grid.blocks[0]} blocks make no whole clusters of {cluster}"
         raise DeclarationError(text, "see `grid` in variant.py")
     step = grid.count if synchronises else max(1, lanes_at_once // per_block // cluster) * cluster
-    sectors = SectorCounts() if counts_traffic else None
+    sectors, is_awaited = SectorCounts() if counts_traffic else None, False
     with np.errstate(all="ignore"):
         for first in range(0, grid.count, step):
             blocks = range(first, min(first + step, grid.count))
@@ -89,6 +89,10 @@ def run_program(
             except TimeoutError as error:
                 raise TimeoutError(str(machine.instruction.at)) from error
             machine.memory.settle()
+            is_awaited |= machine.launches.are_awaited
+    if grid.begins_early and not is_awaited:
+        text = "the launch ends without a `griddepcontrol.wait`: those after it could begin before those in front end"
+        findings.add(Fault.RACE, program.instructions[-1].at, text)
     return findings.all(), sectors.traffic(program.instructions) if sectors else ()
 
 

@@ -12,7 +12,7 @@ from gdnbench.ptx.barriers import BlockBarriers, Groups, Mbarrier
 from gdnbench.ptx.findings import Fault, FaultLog
 from gdnbench.ptx.memory import Memory
 from gdnbench.ptx.numbers import BITS, DTYPES, Array, IntArray, Mask, read_number
-from gdnbench.ptx.ordering import Ordering
+from gdnbench.ptx.ordering import EarlierLaunches, Ordering
 from gdnbench.ptx.program import WARP, WIDTHS, LaunchGrid, Operand, Program, PtxInstruction, unknown
 from gdnbench.ptx.registers import special
 from gdnbench.ptx.segments import SHARED_WINDOW, MemorySegment, PendingRead, SectorCounts
@@ -91,6 +91,7 @@ class Machine:
         self.barriers = BlockBarriers(self.block, grid.threads)
         self._mbarriers: dict[int, Mbarrier] = {}
         self._has_mbarriers = any(each.name == "mbarrier" for each in program.instructions)
+        self.launches = EarlierLaunches(self.ordering, self.warp, warps * program.cluster)
         self.memory = Memory(self, tensors, variables, granule, polls, sectors)
         self._registers: dict[str, Array] = {}
         self.handlers: dict[int, Handler] = {}  # by the number of the instruction, once looked up

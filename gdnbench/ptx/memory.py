@@ -207,7 +207,24 @@ class Memory:
                 if segment is self.shared and access.may_be_of_peers:
                     base += self._peer(access, rows_inside) * self.shared_bytes
                     self._watch_peers(access, rows_inside)
-                yield AccessPart(segment, rows_inside, places[inside] + base)
+                part = AccessPart(segment, rows_inside, places[inside] + base)
+                self._watch_launches(part, access, verb)
+                yield part
+
+    def _watch_launches(self, part: AccessPart, access: Access, verb: str) -> None:
+        """Reports what an early launch does to bytes of launches that it has not waited for; marks what is written."""
+        segment = part.segment
+        if segment.changed is None:
+            return
+        every = part.places[:, None] + np.arange(access.nbytes)
+        if segment.earlier is not None:
+            theirs = np.flatnonzero(segment.earlier[every].any(axis=1))
+            theirs = theirs[~self._machine.launches.are_over(access.lanes[part.rows[theirs]])]
+            if len(theirs):
+                text = f"{verb} {segment.name} where an earlier launch writes, with no `griddepcontrol.wait` before"
+                self._note(Fault.RACE, access, part.rows[theirs], text)
+        if verb != "reads":
+            segment.changed[every] = True
 
     def _located(
         self, space: str, access: Access, addresses: IntArray, rows: IntArray, verb: str

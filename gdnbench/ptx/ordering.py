@@ -357,6 +357,42 @@ class Ordering:
         return done
 
 
+class EarlierLaunches:
+    """Which lanes of a launch that begins early know that the launches in front of it have ended.
+
+    A lane does that has waited for them, or that a barrier orders after one of its block that has.
+    """
+
+    def __init__(self, ordering: Ordering, warp: IntArray, peers: int) -> None:
+        """Before any wait; `warp`, shape (lanes,), are numbers of warps, `peers` those of a cluster."""
+        self._ordering, self._warp, self._peers = ordering, warp, peers
+        self._has_waited = np.zeros(len(warp), dtype=bool)
+        # Shape (warps,): the first lane that waited, -1 for none, and the step
+        self._first, self._when = np.full(int(warp.max()) + 1, -1), np.zeros(int(warp.max()) + 1, dtype=np.int64)
+
+    def wait(self, lanes: IntArray) -> None:
+        """Records that lanes wait."""
+        self._has_waited[lanes] = True
+        warps, first = np.unique(self._warp[lanes], return_index=True)
+        is_first = self._first[warps] < 0
+        self._first[warps[is_first]] = lanes[first[is_first]]
+        self._when[warps[is_first]] = self._ordering.now
+
+    @property
+    def are_awaited(self) -> bool:
+        """Whether any lane has waited."""
+        return bool(self._has_waited.any())
+
+    def are_over(self, lanes: IntArray) -> Mask:
+        """Returns which lanes know it now."""
+        known = self._has_waited[lanes]
+        for peer in range(self._peers):
+            warp = self._warp[lanes] // self._peers * self._peers + peer
+            others = self._ordering.in_grid(self._first[warp])
+            known |= (self._first[warp] >= 0) & self._ordering.is_ordered(lanes, others, self._when[warp])
+        return known
+
+
 def _share(known: IntArray, lanes: IntArray, group: IntArray) -> None:
     """Gives each lane the most that any lane of its group knows."""
     best = np.zeros(int(group.max()) + 1, dtype=np.int64)

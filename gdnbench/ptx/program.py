@@ -134,6 +134,7 @@ class LaunchGrid:
     blocks: tuple[int, int, int]
     threads: int
     shared_bytes: int = 0
+    begins_early: bool = False  # before the launches in front of it have ended
 
     @property
     def count(self) -> int:

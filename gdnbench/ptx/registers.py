@@ -131,7 +131,8 @@ KNOWN: Mapping[str, frozenset[str]] = {
         "sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "shared__cta",
     })),
     **dict.fromkeys(("mma", "movmatrix", "wgmma", "tensormap"), _ANY),  # whose handlers compare every word
-    **dict.fromkeys(("fence", "membar", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "createpolicy"), _ANY),
+    **dict.fromkeys(("fence", "membar", "prefetch", "prefetchu", "setmaxnreg", "createpolicy"), _ANY),
+    "griddepcontrol": frozenset({"wait", "launch_dependents"}),
 }  # fmt: skip
 """Modifiers that each instruction may have beside its types; an instruction that is not listed has none."""
 

@@ -31,6 +31,10 @@ class Tensor:
     data: npt.NDArray[np.uint8]
     is_written: bool = True  # whether all of it is initialised
     is_input: bool = False  # whether the kernel must not write to it, so that no access to it can race
+    # changed: shape (bytes,), where launches leave a mark at what they write; None if it is not asked
+    # earlier: shape (bytes,), what launches in front of this one have written; None if this one begins after them
+    changed: Mask | None = None
+    earlier: Mask | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class MemorySegment:
     granule: int  # bytes that are watched together: no access is smaller
     written: Mask | None = None  # None if all of it is initialised
     shadow: Shadow | None = None  # None if races are not looked for
+    changed: Mask | None = None  # as in `Tensor`
+    earlier: Mask | None = None
 
     def view(self, size: int) -> Array:
         """Returns the elements of `size` bytes as unsigned integers, without a remainder at the end."""
@@ -68,7 +74,7 @@ class MemorySegment:
         granules = -(-len(tensor.data) // granule)
         written = None if tensor.is_written else np.zeros(granules, dtype=bool)
         shadow = Shadow(granules) if races and not tensor.is_input else None
-        return cls(tensor.name, tensor.data, granule, written, shadow)
+        return cls(tensor.name, tensor.data, granule, written, shadow, tensor.changed, tensor.earlier)
 
 
 @dataclass(frozen=True)

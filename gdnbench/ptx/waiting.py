@@ -108,6 +108,12 @@ def _take_votes(machine: Machine, instruction: PtxInstruction, target: Operand, 
         machine.write(target, yes > 0, "pred")
 
 
+def _depend(machine: Machine, instruction: PtxInstruction) -> None:
+    """Executes `griddepcontrol`: here launches run one after the other, and a wait is noted alone."""
+    if instruction.has("wait"):
+        machine.launches.wait(machine.lanes)
+
+
 def _mbarrier(machine: Machine, instruction: PtxInstruction) -> int | None:
     handler = _OF_MBARRIERS.get(instruction.modifiers[0])
     if handler is None:
@@ -248,4 +254,6 @@ _OF_MBARRIERS: dict[str, Handler] = {
     "init": _initialise, "inval": _invalidate, "arrive": _arrive, "expect_tx": _expect, "test_wait": _wait,
     "try_wait": _wait,
 }  # fmt: skip
-WAITS: dict[str, Handler] = {"bar": _barrier, "barrier": _barrier, "mbarrier": _mbarrier, "mapa": _map_address}
+WAITS: dict[str, Handler] = {
+    "bar": _barrier, "barrier": _barrier, "mbarrier": _mbarrier, "mapa": _map_address, "griddepcontrol": _depend,
+}  # fmt: skip

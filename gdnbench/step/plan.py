@@ -218,13 +218,20 @@ def _refusal(each: StepCase, entry: CatalogEntry, settings: StepSettings) -> str
         return f"{entry.op.name} does not say which tensor is its state (`copy`)"
     if each.l2 is L2.PERSISTING and each.path in {Way.PYTHON, Way.PERSISTENT}:
         return "a window of its own for each layer is an attribute of a launch, which this path does not set"
-    if each.path is Way.GRAPH_PDL and not any(word in _source(entry) for word in WAITS):
-        return "its source has no griddepcontrol.wait: begun early, it would read what is not written yet"
+    if each.path is Way.GRAPH_PDL and (reason := _early_refusal(entry)):
+        return reason
     if each.path is Way.PERSISTENT and not walk_of(entry):
         return f"it has no function that goes over all layers (…{WALK})"
     if each.path is Way.PERSISTENT and settings.between_mib:
         return "nothing is read between the layers of one launch"
     return ""
+
+
+def _early_refusal(entry: CatalogEntry) -> str:
+    if isinstance(entry.kernel, CudaKernel) and any(launch.begins_early for launch in entry.kernel.launches):
+        return "its launches begin early within a call: the first one of a layer waits for no other layer"
+    waits = any(word in _source(entry) for word in WAITS)
+    return "" if waits else "its source has no griddepcontrol.wait: begun early, it would read what is not written yet"
 
 
 def requested_cases(catalog: Catalog, op: str, kernels: str, axes: str) -> tuple[Case, ...]:
