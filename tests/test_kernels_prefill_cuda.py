@@ -49,7 +49,7 @@ def check_chunked(findings, workspace):
         assert float((error / (BF16_ROUNDOFF * units[name] + 1e-30)).max()) < 8 / 2, name
 
 
-CHUNKED = ("prefill-v1", "prefill-v2", "prefill-v3", "prefill-v4", "prefill-v5")
+CHUNKED = ("prefill-v1", "prefill-v2", "prefill-v3", "prefill-v4", "prefill-v5", "prefill-v6")
 
 
 @pytest.mark.parametrize("kernel", CHUNKED)
@@ -59,7 +59,7 @@ def test_chunks_of_sequences_of_different_lengths_and_an_empty_one_with_shared_h
     assert torch.equal(workspace.outputs["new_state"][1], workspace.inputs["state"][1])
 
 
-@pytest.mark.parametrize("kernel", ["prefill-v4", "prefill-v5"])
+@pytest.mark.parametrize("kernel", ["prefill-v4", "prefill-v5", "prefill-v6"])
 def test_what_is_no_number_stays_in_its_sequence(kernel):
     """Rows of the next sequence come with the last chunk of the one before."""
 
@@ -129,6 +129,28 @@ def test_a_state_that_takes_many_chunks_to_forget_is_worked_out_before():
 
 def test_transitions_of_more_chunks_than_places_of_several_sequences_and_shared_heads():
     check_chunked(*interpret("prefill-v5:BLOCKS=16", (12 * 64 + 1, 0, 700), "mixed-heads", heads=(1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("params", "own", "lengths", "scenario", "heads", "forgetful"),
+    [
+        ("BLOCKS=4:CUTS=2", ":LAST_FIRST=0", (330, 0, 64), "mixed-heads", (1, 2), ()),
+        ("BLOCKS=64", "", (330,), "never", (1, 1), (0, 3)),
+        ("BLOCKS=64:CUTS=4", ":ALIKE=0", (330,), "typical", (1, 1), ()),
+        ("BLOCKS=4", "", (23 * 64 + 5,), "never", (1, 1), (7,)),
+        ("BLOCKS=4", ":SILENT=8", (23 * 64 + 5,), "never", (1, 1), (7,)),
+    ],
+)
+def test_launches_that_overlap_give_the_same_bits(params, own, lengths, scenario, heads, forgetful):
+    """And wait for whatever launches in front of them write."""
+    labels, given = (
+        (f"prefill-v5:{params}", f"prefill-v6:{params}{own}"),
+        {"heads": heads, "forgetful_chunks": forgetful},
+    )
+    in_turn, early = (interpret(label, lengths, scenario, **given) for label in labels)
+    assert early[0] == ()
+    for name, tensor in early[1].outputs.items():
+        assert torch.equal(tensor.view(torch.int16), in_turn[1].outputs[name].view(torch.int16)), name
 
 
 def test_more_sequences_than_lanes_look_at_at_once():
