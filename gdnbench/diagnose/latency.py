@@ -134,8 +134,8 @@ def many_launches(evidence: Evidence) -> Cause | None:
         EvidenceLine("time_us", "time of the floor", measured.copy_us, "µs", f"{measured.copy}: one launch"),
     )
     meaning = (
-        f"{measured.launches} launches write what the next ones read again, and each begins when the one before has "
-        "ended. What one launch can do takes neither."
+        f"{measured.launches} launches write what the next ones read again, and each begins, or goes on if it begins "
+        "early, when the one before has ended. What one launch can do takes neither."
     )
     title, tried = f"{measured.launches} launches instead of one", experiment.fewer_instructions(evidence)
     return Cause("many_launches", title, measured.gain, "times", facts, meaning, tried)
