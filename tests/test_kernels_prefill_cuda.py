@@ -144,13 +144,20 @@ def test_transitions_of_more_chunks_than_places_of_several_sequences_and_shared_
 def test_launches_that_overlap_give_the_same_bits(params, own, lengths, scenario, heads, forgetful):
     """And wait for whatever launches in front of them write."""
     labels, given = (
-        (f"prefill-v5:{params}", f"prefill-v6:{params}{own}"),
+        (f"prefill-v5:{params}", f"prefill-v6:CHAIN=0:{params}{own}"),
         {"heads": heads, "forgetful_chunks": forgetful},
     )
     in_turn, early = (interpret(label, lengths, scenario, **given) for label in labels)
     assert early[0] == ()
     for name, tensor in early[1].outputs.items():
         assert torch.equal(tensor.view(torch.int16), in_turn[1].outputs[name].view(torch.int16)), name
+
+
+@pytest.mark.parametrize(
+    ("scenario", "forgetful"), [("never", ()), ("large-state", ()), ("never", (2, 5)), ("slow-decay", (0,))]
+)
+def test_a_chain_of_more_steps_than_there_are_places_for_transitions(scenario, forgetful):
+    check_chunked(*interpret("prefill-v6:BLOCKS=64", (7 * 64 + 1,), scenario, forgetful_chunks=forgetful))
 
 
 def test_more_sequences_than_lanes_look_at_at_once():

@@ -9,6 +9,7 @@ ROWS = 16  # of states that a block composes
 TRANSITION = 128 * 128 // 2 + 128 * 128 + 128 + 32  # fp32 that the struct Transition takes
 TRANSITION_BYTES = 168800  # what the kernel's struct TransitionMemory takes
 COMPOSE_BYTES = 4 * (32768 + 8192 + 512 + 16) + 16 * 272 + 16 * 16 + 8 * 8  # and ComposeMemory, without the fates
+CHAIN_BYTES = 16 * 272 + 16 * 16 + 16  # and what ChainMemory takes beside it
 COMPOSE_THREADS = 5 * 32
 BLOCK_BYTES = 231264  # and FusedMemory
 
@@ -37,6 +38,10 @@ def _segments(shape: Shape, params: Params) -> int:
     return max(params.BLOCKS // shape.HV, 1)
 
 
+def _compose_bytes(shape: Shape, params: Params) -> int:
+    return COMPOSE_BYTES + 4 * _segments(shape, params) * params.CUTS + CHAIN_BYTES * params.CHAIN
+
+
 kernel = CudaKernel(
     name="prefill-v6",
     target="sm_90a",
@@ -53,6 +58,7 @@ kernel = CudaKernel(
             doc="chunks before its segment that a block of outputs goes through at most; where more matter, it waits",
         ),
         "LAST_FIRST": Param(default=1, choices=(0, 1), doc="1: the last segments' outputs first"),
+        "CHAIN": Param(default=1, choices=(0, 1), doc="1: composes by chain.cuh, 0: as prefill-v5 does, to the bit"),
         "ALIKE": Param(
             default=1,
             choices=(0, 1),
@@ -89,7 +95,7 @@ kernel = CudaKernel(
             entry="gdn_prefill_compose",
             grid=lambda shape, p: (shape.V // ROWS, shape.HV, len(shape.lengths)),
             block=lambda shape, p: COMPOSE_THREADS,
-            shared_bytes=lambda shape, p: max(COMPOSE_BYTES + 4 * _segments(shape, p) * p.CUTS, BLOCK_BYTES * p.ALIKE),
+            shared_bytes=lambda shape, p: max(_compose_bytes(shape, p), BLOCK_BYTES * p.ALIKE),
             arguments=("cu_seqlens", "fates", "transitions", "begun", "CHUNKS"),
             begins_early=True,
         ),
