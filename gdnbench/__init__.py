@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         TensorSpec,
         UlpGate,
     )
+    from gdnbench.model.invariance import Batching
     from gdnbench.model.kernel import (
         CudaKernel,
         CudaLaunch,
@@ -48,6 +49,7 @@ __all__ = [
     "Alias",
     "Axis",
     "AxisList",
+    "Batching",
     "ComparedFunctions",
     "CudaKernel",
     "CudaLaunch",
@@ -76,7 +78,10 @@ __all__ = [
     "compare",
 ]
 
-_MODULES = ("model.declaration", "model.kernel", "model.op", "model.workload", "model.workload_spec", "api")
+_MODULES = (
+    *("model.declaration", "model.invariance", "model.kernel", "model.op", "model.workload", "model.workload_spec"),
+    "api",
+)
 
 
 def __getattr__(name: str) -> object:

@@ -22,6 +22,7 @@ from gdnbench.model.declaration import (
     check_name,
 )
 from gdnbench.model.gpu import Precision
+from gdnbench.model.invariance import Batching
 from gdnbench.model.workload import Shape, Sizes, Workload, nearest_workload
 from gdnbench.model.workload_spec import WorkloadSpec
 
@@ -109,6 +110,7 @@ class Op:
     # By the name of a list, the input that holds where each of its members begins and the last one ends, from 0 on:
     # `{"lengths": "cu_seqlens"}`. The workload of captured inputs is found by it.
     ends: Mapping[str, str] = field(default_factory=dict)
+    batching: Batching | None = None  # where the sequences of a batch lie, for claims of invariance
     alike: tuple[str, ...] = ()  # axes whose members may be permuted, as heads may
     derived: Mapping[str, SizeOf] = field(default_factory=dict)  # sizes that follow from a workload, by name
     check: Callable[[Workload], str] = lambda _workload: ""  # why a workload is not valid; empty if it is
@@ -144,6 +146,9 @@ class Op:
         self._check_names()
         self._check_profiles(names)
         self._check_tensors()
+        if self.batching:
+            inputs, outputs = ({tensor.name: tensor for tensor in specs} for specs in (self.inputs, self.outputs))
+            self.batching.check(inputs, outputs, {*self.named_sizes(self.workloads.default), *self.workloads.names})
         for name, declared in self.suites.items():
             check_name(name)
             if not isinstance(declared, str):

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import ParamValue
+from gdnbench.model.invariance import InvarianceResult
 from gdnbench.model.status import Clock, GateResult, Status
 from gdnbench.process import channel
 from gdnbench.process.events import CaseChecked
@@ -65,6 +66,7 @@ class Examined:
     notes: tuple[str, ...] = ()
     params: dict[str, ParamValue] = field(default_factory=dict)  # of several forms, those to measure
     contest_error: float | None = None  # largest on the op's first inputs, in units of the tolerance
+    invariance: tuple[InvarianceResult, ...] = ()  # of each kind that was tested
 
 
 def checked_event(case: Case, verdict: Examined) -> CaseChecked:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gdnbench.ready.checks import Readiness
 
 
-_NOT_READY = ("library", "quick", "shape", "profile", "inputs", "seed", "sanitize", "csv")
+_NOT_READY = ("library", "quick", "shape", "profile", "inputs", "seed", "invariance", "sanitize", "csv")
 _NOT_QUICK = ("suite", "profile", "inputs", "sanitize")
 
 
@@ -48,6 +48,10 @@ def verify(
     seed: Annotated[int | None, typer.Option(help="Of the inputs; fresh by default.")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Only the first scenario at the smallest workload; no pass for --ready.")
+    ] = False,
+    invariance: Annotated[
+        bool,
+        typer.Option("--invariance", help="Also test what a sequence's bits depend on: its batch, place and more."),
     ] = False,
     step_limit: options.StepLimitOption = 30.0,
     fresh: options.FreshOption = False,
@@ -84,6 +88,12 @@ def verify(
     same by line on a GPU. Findings in kernels that are not its own do not count.
     Exits with 3 on wrong numbers, and with 5 if nothing could be verified here.
     --quick, for between two edits, tries one scenario at one workload, and says so.
+
+    What a kernel claims to be invariant to is tested, too. --invariance tests every
+    kind, bit by bit: a sequence alone and in batches, in another place and slot, with
+    other tokens behind it, in two calls, with other params, and launched again. For
+    each it prints how many elements differ, and what the kernel does otherwise there;
+    as CSV these alone.
 
     --ready asks whether a kernel can be sent to a contest or into a library, by five
     checks: its source, as `lint` reads it; its builds,
@@ -123,6 +133,7 @@ def verify(
             inputs=inputs,
             seed=seed,
             quick=quick,
+            invariance=invariance,
             step_limit_s=step_limit,
             gpu=chosen,
             observer=observer,

@@ -14,6 +14,7 @@ from gdnbench.catalog.request import inputs_words, repeat_words
 from gdnbench.errors import ExitCode
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import CONTEST_TOLERANCE
+from gdnbench.model.invariance import InvarianceResult
 from gdnbench.model.status import GateResult, Status
 from gdnbench.remote.targets import first_target
 from gdnbench.render.output import print_answer
@@ -30,13 +31,16 @@ def print_verdicts(verdicts: Verification, *, json: bool, csv: bool) -> None:
     def records() -> list[dict[str, Any]]:
         return [row for case in verdicts.cases for row in _rows(case, verdicts)]
 
+    tested = [_Tested(case, result) for case in verdicts.cases for result in verdicts.checked[case.id].invariance]
+    invariance = Table(_INVARIANCE, tested).records() if verdicts.invariance else []
     answer = Answer(
-        records=records,
+        records=lambda: invariance if verdicts.invariance else records(),
         document=lambda: {
             "device": verdicts.device,
             "seed": verdicts.seed,
             **({"quick": True} if verdicts.quick else {}),
             "gates": records(),
+            **({"invariance": invariance} if verdicts.invariance else {}),
         },
         text=partial(_text, verdicts),
         next=_next_words(verdicts),
@@ -97,6 +101,8 @@ def _text(verdicts: Verification, width: int) -> Iterator[Block]:
         if any(verdicts.checked[case.id].gates for case in cases):
             yield heading
             yield _gate_table(cases, verdicts, aligned=width >= WIDE_ENOUGH_FOR_PLACES)
+            if verdicts.invariance:
+                yield _invariance_table(cases, verdicts)
             for line in (*reasons, *_contest_lines(cases, verdicts), *_notes(cases, verdicts)):
                 yield Padding(line, (0, 0, 0, 1), expand=False)
         else:
@@ -177,6 +183,60 @@ def _gate_table(cases: Sequence[Case], verdicts: Verification, *, aligned: bool)
 
 def _passed(row: _Worst) -> Text:
     return Text("pass", style="green") if row.gate.passed else Text("FAIL", style="bold red")
+
+
+class _Tested(NamedTuple):
+    """A kind of invariance at a workload."""
+
+    case: Case
+    result: InvarianceResult
+
+
+def _invariance_table(cases: Sequence[Case], verdicts: Verification) -> Table[_Tested]:
+    """Makes a row per kind, of the workload at which the largest share of elements differs."""
+    rows: dict[str, _Tested] = {}
+    for each in (_Tested(case, result) for case in cases for result in verdicts.checked[case.id].invariance):
+        worst = rows.setdefault(each.result.kind, each)
+        if worst.result.skipped or each.result.share > worst.result.share:
+            rows[each.result.kind] = each
+    return Table(_INVARIANCE, tuple(rows.values()))
+
+
+def _bits(row: _Tested) -> Text:
+    result = row.result
+    if result.skipped:
+        return Text("not tried", style="dim")
+    if not result.differing:
+        return Text("equal", style="green")
+    return Text(f"{result.differing:,} of {result.of:,} differ", style="bold red" if result.claimed else "yellow")
+
+
+def _pair(row: _Tested) -> str:
+    result, place = row.result, row.case.workload.x_term
+    if result.skipped or not result.differing:
+        return result.skipped or plural(result.pairs, "pair")
+    return result.pair if result.pair.startswith(place) else f"{place}: {result.pair}"
+
+
+_INVARIANCE: tuple[Column[_Tested], ...] = (
+    Column("kernel", lambda row: row.case.variant.kernel),
+    Column("label", lambda row: row.case.label),
+    Column("*", lambda row: row.case.workload.cells),
+    Column("kind", lambda row: row.result.kind, " invariance", lambda row: f" {row.result.kind}"),
+    Column("claimed", lambda row: row.result.claimed, "claimed", lambda row: "yes" if row.result.claimed else ""),
+    Column("pairs", lambda row: row.result.pairs),
+    Column("differing", lambda row: row.result.differing, "bits", _bits),
+    Column("of", lambda row: row.result.of),
+    Column("in_gates", lambda row: row.result.in_gates, "in gates", lambda row: _in_gates(row.result), right=True),
+    Column("pair", lambda row: row.result.pair, "pair", _pair, fold=True),
+    Column("first", lambda row: row.result.first),
+    Column("between", lambda row: row.result.between, "between them", fold=True),
+    Column("skipped", lambda row: row.result.skipped),
+)
+
+
+def _in_gates(result: InvarianceResult) -> str:
+    return f"{result.in_gates:.2g}" if result.differing and result.in_gates is not None else ""
 
 
 def _notes(cases: list[Case], verdicts: Verification) -> list[Text]:

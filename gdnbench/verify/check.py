@@ -120,12 +120,13 @@ def verify_launcher(
     `in_place` outputs are not poisoned; their oracle expects an update. Raises DeclarationError if `run` returns
     something else than the op's outputs.
     """
-    return check_all(workspace, _launch(run, workspace, synchronize, in_place), expected, scenario)
+    return check_all(workspace, launch_once(run, workspace, synchronize, in_place), expected, scenario)
 
 
-def _launch(
+def launch_once(
     run: Launcher, workspace: Workspace, synchronize: Callable[[], None], in_place: Mapping[str, str]
 ) -> tuple[torch.Tensor, ...]:
+    """Launches on the inputs as they were drawn and on poisoned outputs and scratch; gives what the launch returns."""
     workspace.restore()  # an earlier launch, of this kernel or another, may have changed the inputs
     workspace.reset_all(in_place)
     synchronize()
@@ -214,7 +215,7 @@ def verify_kernel(
         outputs = run()
         synchronize()
         return check_copy(outputs, workspace, scenario)
-    outputs, expected = _launch(run, workspace, synchronize, kernel.in_place), consult()
+    outputs, expected = launch_once(run, workspace, synchronize, kernel.in_place), consult()
     gates = check_all(workspace, outputs, expected, scenario)
     if on_outputs:
         on_outputs(dict(zip((spec.name for spec in workspace.op.outputs), outputs, strict=True)), expected)
@@ -229,7 +230,7 @@ def compare_launches(
     A kernel that adds up sums in the order in which blocks end may pass its gates every time. That is not a failure,
     but its results cannot be repeated.
     """
-    launches = [[each.clone() for each in _launch(run, workspace, synchronize, in_place)] for _ in range(2)]
+    launches = [[each.clone() for each in launch_once(run, workspace, synchronize, in_place)] for _ in range(2)]
     differing = []
     for spec, one, other in zip(workspace.op.outputs, *launches, strict=True):
         if count := int(differs(one, other).sum()):

@@ -14,12 +14,22 @@ from gdnbench.errors import BuildError, tell_raised
 from gdnbench.launch.bind import Binder, Launcher, load
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.workspace import Workspace
-from gdnbench.model.case import Case
+from gdnbench.model.case import Case, Variant
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.status import GateResult, Status
 from gdnbench.store.journal import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun
-from gdnbench.verify.check import OnOutputs, Oracle, check_outputs, compare_launches, contest_error, verify_kernel
+from gdnbench.verify.check import (
+    OnOutputs,
+    Oracle,
+    check_outputs,
+    compare_launches,
+    contest_error,
+    launch_once,
+    verify_kernel,
+)
 from gdnbench.verify.forms import FormTrial
+from gdnbench.verify.invariance import InvarianceTest, claim_gates
+from gdnbench.verify.pairs import Pairs
 from gdnbench.verify.rotation import Workspaces
 from gdnbench.workers.cold import SharedMemoryPoison
 from gdnbench.workers.device import (
@@ -52,13 +62,14 @@ def examine_all(task: Task, channel: EventChannel) -> None:
     device = CudaDevice() if task.device == "cuda" else CpuDevice()
     watch = TamperWatch(device)  # before declarations are loaded, which run code
     workspaces = Workspaces(task)
+    pairs = Pairs(workspaces, task.device)
     trial = FormTrial(task, channel, device, workspaces)
 
     with device.current():
         poison_shared = SharedMemoryPoison() if isinstance(device, CudaDevice) else _nothing_to_poison
 
         def examine(case: Case) -> Examined:
-            return Examination(task, channel, device, workspaces, case, poison_shared).conduct()
+            return Examination(task, channel, device, workspaces, pairs, case, poison_shared).conduct()
 
         for case in task.cases:
             examined = trial.conduct(case, examine)
@@ -83,6 +94,7 @@ class Examination:
     channel: EventChannel
     device: WorkerDevice
     workspaces: Workspaces
+    pairs: Pairs
     case: Case
     poison_shared: Callable[[], None]
 
@@ -102,6 +114,7 @@ class Examination:
             self._launch_first(run)
             self._verify(bind)
             self._launch_again(run)
+            self._test_invariance()
             if isinstance(self.device, CudaDevice):
                 self._capture(run, self.device)
         except UnfitError as unfit:
@@ -209,6 +222,26 @@ class Examination:
         for gate in gates:
             if not gate.passed:
                 raise UnfitError(gate.status, f"right at first, wrong after {LAUNCHES} launches: {gate.reason}")
+
+    def _test_invariance(self) -> None:
+        """Tests what the kernel claims, or all kinds if the task says so; a claim that fails is a failed gate."""
+        if self._entry.kernel.floor:
+            return
+        test = InvarianceTest(self.case, self.workspaces, self.pairs, self.task.device, self._launch_times)
+        for kind in test.kinds():
+            self._step(f"{kind} invariance", factor=BUILD_STEPS)  # other workloads may need other builds
+            with self._guarded():
+                found = test.result(kind, in_gates=self.task.invariance)
+            self._result = replace(self._result, invariance=(*self._result.invariance, found))
+        self._hide_expected()
+        self._judge(claim_gates(self._result.invariance, self._timed))
+
+    def _launch_times(
+        self, entry: CatalogEntry, variant: Variant, workspace: Workspace, times: int
+    ) -> Iterator[tuple[torch.Tensor, ...]]:
+        run = self._on_poison(load(entry, variant, workspace.workload)(workspace))
+        for _ in range(times):
+            yield launch_once(run, workspace, self.device.synchronize, entry.kernel.in_place)
 
     def _capture(self, run: Launcher, device: CudaDevice) -> None:
         """Captures first leniently, so that work on other streams is found and named, then strictly."""

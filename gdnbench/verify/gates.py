@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from gdnbench.launch.workspace import TORCH_DTYPES, is_poison
-from gdnbench.model.declaration import FACTS, DtypeFacts, ExactGate, RmsGate, RoundoffGate, UlpGate
+from gdnbench.model.declaration import FACTS, DtypeFacts, ExactGate, Gate, RmsGate, RoundoffGate, UlpGate
 from gdnbench.model.status import GateResult, Status, WrongElements
 from gdnbench.wording import spans_of, spans_text
 
@@ -103,6 +103,27 @@ def roundoff_error(
     least = torch.finfo(torch.float64).tiny  # makes 0 / 0 zero, and anything else / 0 as good as infinite
     error.div_((size.double() * 2.0**-facts.significand_bits).add_(least))
     return error.nan_to_num_(nan=torch.inf, posinf=torch.inf)
+
+
+def in_gate(gate: Gate, one: torch.Tensor, other: torch.Tensor, expected: torch.Tensor, size: torch.Tensor) -> float:
+    """The largest difference of two outputs, where 1 is what the gate lets an element differ from the oracle.
+
+    `expected` and `size` are the oracle's and the op's `roundoff` there, the latter for a `RoundoffGate` alone.
+    """
+    wide = other.double()
+    match gate:
+        case RmsGate():
+            found = relative_rms(one, wide) / gate.limit
+        case ExactGate():
+            found = torch.where(is_unequal(one, wide), torch.inf, 0.0).max()
+        case UlpGate():
+            found = ulp_error(gate, one, wide).max()
+        case RoundoffGate():
+            facts = FACTS[gate.arithmetic]
+            allowed = _ulp(torch.maximum(wide.abs(), expected.abs()), _FACTS[one.dtype]).mul_(0.5)
+            allowed += gate.limit * size.double() * 2.0**-facts.significand_bits
+            found = ((one.double() - wide).abs() / allowed).nan_to_num(torch.inf, torch.inf).max()
+    return float(found)
 
 
 _EXPONENT = 0x7FF0_0000_0000_0000  # exponent bits of a float64; with all others zero it is the power of two below

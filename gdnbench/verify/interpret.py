@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
 from torch import Tensor
 
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU
 from gdnbench.errors import NotInterpretedError, raised_at, tell_raised
 from gdnbench.launch.bind import Launcher
 from gdnbench.launch.interpret import InterpretedCuda, InterpretedRun, InterpretedTriton
 from gdnbench.launch.workspace import Workspace
-from gdnbench.model.case import Case
-from gdnbench.model.kernel import CudaKernel
+from gdnbench.model.case import Case, Variant
+from gdnbench.model.invariance import InvarianceResult
+from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.status import GateResult, Status
+from gdnbench.model.workload import Workload
 from gdnbench.store.journal import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun
-from gdnbench.verify.check import Oracle, contest_error, verify_kernel
+from gdnbench.verify.check import Oracle, contest_error, launch_once, verify_kernel
+from gdnbench.verify.invariance import InvarianceTest, claim_gates
+from gdnbench.verify.pairs import Pairs
 from gdnbench.verify.rotation import Workspaces
 from gdnbench.workers.device import CpuDevice, TimeLimit
 from gdnbench.workers.task import Task
+
+T = TypeVar("T")
 
 SLOWNESS = 10  # interpreters run in NumPy, Triton's a program at a time
 HEEDED_S = 5.0  # seconds beyond the limit that the parent waits, for code that ignores signals
@@ -28,9 +37,10 @@ MOST_TOLD = 3  # findings named in a reason; the rest are counted
 def interpret_all(task: Task, channel: EventChannel) -> None:
     """Verifies each case on its kinds of inputs, by default on all."""
     workspaces = Workspaces(task)
+    pairs = Pairs(workspaces, "interpreter")
     for case in task.cases:
         scenarios = task.scenarios.get(case.id, workspaces.kinds(case.workload))
-        channel.send(_Interpretation(task, channel, workspaces, case).conduct(scenarios))
+        channel.send(_Interpretation(task, channel, workspaces, pairs, case).conduct(scenarios))
 
 
 class _OverdueError(Exception):
@@ -38,8 +48,8 @@ class _OverdueError(Exception):
 
 
 class _Interpretation:
-    def __init__(self, task: Task, channel: EventChannel, workspaces: Workspaces, case: Case) -> None:
-        self._task, self._channel, self._workspaces, self._case = task, channel, workspaces, case
+    def __init__(self, task: Task, channel: EventChannel, workspaces: Workspaces, pairs: Pairs, case: Case) -> None:
+        self._task, self._channel, self._workspaces, self._pairs, self._case = task, channel, workspaces, pairs, case
         self._entry = workspaces.entry(case)
         self._interpreted: InterpretedCuda | InterpretedTriton
         self._watched = InterpretedRun((), ())
@@ -51,16 +61,20 @@ class _Interpretation:
             return Examined(self._case.id, Status.UNSUPPORTED, reason)
         gates: list[GateResult] = []
         notes: tuple[str, ...] = ()
+        invariance: list[InvarianceResult] = []
         try:
             self._load()
             for scenario in scenarios:
-                gates.extend(self._verify_in_time(scenario))
+                gates.extend(self._in_time(f"interpret {scenario}", partial(self._verify, scenario)))
                 notes = notes or tuple(str(each) for each in self._watched.traffic if each.is_scattered)
                 if scenario == scenarios[0] and self._watched.leaves_behind and _first_failed(gates) is None:
-                    again = self._verify_in_time(scenario)
+                    again = self._in_time(f"interpret {scenario}", partial(self._verify, scenario))
                     if failed := _first_failed(again):
                         reason = f"right at first, wrong when it is launched again: {failed.reason}"
                         return Examined(self._case.id, failed.status, reason, (*gates, failed), notes=notes)
+            if _first_failed(gates) is None:
+                invariance.extend(self._test_invariance())
+                gates.extend(claim_gates(invariance, scenarios[0]))
         except NotInterpretedError as error:
             return Examined(self._case.id, Status.UNSUPPORTED, error.message)
         except _OverdueError as error:
@@ -69,25 +83,52 @@ class _Interpretation:
             return Examined(self._case.id, Status.FAILED, tell_raised(error, self._entry.folder), tuple(gates))
         failed = _first_failed(gates)
         status, reason = (failed.status, failed.reason) if failed else (Status.OK, "")
-        return Examined(self._case.id, status, reason, tuple(gates), notes=notes, contest_error=self._contest_error)
+        return Examined(
+            self._case.id,
+            status,
+            reason,
+            tuple(gates),
+            notes=notes,
+            contest_error=self._contest_error,
+            invariance=tuple(invariance),
+        )
+
+    def _test_invariance(self) -> Iterator[InvarianceResult]:
+        if self._entry.kernel.floor:
+            return
+        test = InvarianceTest(self._case, self._workspaces, self._pairs, "interpreter", self._launch_times)
+        for kind in test.kinds():
+            yield self._in_time(
+                f"interpret {kind} invariance", partial(test.result, kind, in_gates=self._task.invariance)
+            )
+
+    def _launch_times(
+        self, entry: CatalogEntry, variant: Variant, workspace: Workspace, times: int
+    ) -> Iterator[tuple[Tensor, ...]]:
+        interpreted = _interpreted(entry, variant, workspace.workload)
+
+        def run() -> tuple[Tensor, ...]:
+            interpreted.run(workspace)
+            return workspace.output_tensors
+
+        for _ in range(times):
+            yield launch_once(run, workspace, CpuDevice().synchronize, entry.kernel.in_place)
 
     def _load(self) -> None:
         if isinstance(self._entry.kernel, CudaKernel):
             self._step("compile", factor=BUILD_STEPS)
-            arch = ARCHS_WITHOUT_GPU[0]
-            self._interpreted = InterpretedCuda(self._entry, self._case.variant, self._case.workload, arch)
         else:
             self._step(IMPORT_STEP, factor=IMPORT_STEPS)
-            self._interpreted = InterpretedTriton(self._entry, self._case.variant)
+        self._interpreted = _interpreted(self._entry, self._case.variant, self._case.workload)
 
-    def _verify_in_time(self, scenario: str) -> tuple[GateResult, ...]:
-        """Verifies within the time limit; else raises _OverdueError with the line that was reached."""
-        name, limit_s = f"interpret {scenario}", self._task.step_limit_s * SLOWNESS
+    def _in_time(self, name: str, act: Callable[[], T]) -> T:
+        """Does a step within the time limit; else raises _OverdueError with the line that was reached."""
+        limit_s = self._task.step_limit_s * SLOWNESS
         self._channel.send(StepBegun(self._case.id, name, limit_s + HEEDED_S))
         limit = TimeLimit(limit_s)
         try:
             with limit:
-                return self._verify(scenario)
+                return act()
         except Exception as error:
             if not limit.is_over:
                 raise
@@ -133,6 +174,15 @@ class _Interpretation:
 
     def _step(self, name: str, *, factor: int = 1) -> None:
         self._channel.send(StepBegun(self._case.id, name, self._task.step_limit_s * factor))
+
+
+def _interpreted(entry: CatalogEntry, variant: Variant, workload: Workload) -> InterpretedCuda | InterpretedTriton:
+    match entry.kernel:
+        case CudaKernel():
+            return InterpretedCuda(entry, variant, workload, ARCHS_WITHOUT_GPU[0])
+        case TritonKernel():
+            return InterpretedTriton(entry, variant)
+    raise NotInterpretedError(f"{entry.kernel.name} is reached through Python, and is not interpreted", "use a GPU")
 
 
 def _first_failed(gates: Sequence[GateResult]) -> GateResult | None:

@@ -17,9 +17,10 @@ from gdnbench.catalog.request import device_of, requested_captures, requested_wo
 from gdnbench.catalog.select import select_variants
 from gdnbench.codegen import ahead
 from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU, build_cases
-from gdnbench.errors import ExitCode, MachineError
+from gdnbench.errors import ExitCode, MachineError, UsageError
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU, Gpu
+from gdnbench.model.invariance import HOW_TO_BATCH
 from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel
 from gdnbench.model.op import VERIFY_SUITE, Op
 from gdnbench.model.status import Role, Status
@@ -123,6 +124,7 @@ class Verification:
     able: Mapping[str, Workload] = field(default_factory=dict)
     captured: Mapping[str, str] = field(default_factory=dict)  # paths of captured inputs, by profile
     quick: bool = False  # whether on one kind of inputs at one workload alone
+    invariance: bool = False  # whether every kind of invariance was tested
 
     @property
     def exit_code(self) -> ExitCode:
@@ -142,6 +144,7 @@ def verify_variants(
     inputs: Path | None = None,
     seed: int | None,
     quick: bool = False,
+    invariance: bool = False,
     step_limit_s: float,
     gpu: Gpu | None,
     observer: Observer,
@@ -149,13 +152,16 @@ def verify_variants(
 ) -> Verification:
     """Verifies variants in worker processes; with `quick` each on the inputs that are timed at its smallest workload.
 
-    With `warm`, workers are forked from a process that stays up.
+    With `warm`, workers are forked from a process that stays up. With `invariance` every kind of invariance is tested;
+    claimed ones always are.
 
     Without a GPU, Triton and CUDA kernels run in interpreters, by default at the smallest workloads alone, and CUDA
     kernels are compiled for Hopper and Blackwell. Raises UsageError for an invalid seed or limit, and GdnbenchError for
     unknown names or workloads, or a machine on which nothing works.
     """
     of_op = find_op(catalog, op)
+    if invariance and of_op.batching is None:
+        raise UsageError(f"{op} does not say how its inputs are batched", HOW_TO_BATCH)
     settings = Settings(seed=secrets.randbelow(2**31) if seed is None else seed, step_limit_s=step_limit_s)
     captured = requested_captures(of_op, inputs, axes, suite)
     sizes = sizes_of(captured) or requested_workloads(of_op, axes, suite, VERIFY_SUITE)
@@ -179,6 +185,7 @@ def verify_variants(
         step_limit_s=settings.step_limit_s,
         scenarios={case.id: of_op.inputs_to_verify(case.workload)[:1] for case in cases} if quick else {},
         captured={each.profile: (str(each.path), each.sha256) for each in captured},
+        invariance=invariance,
     )
     with tempfile.TemporaryDirectory(prefix="gdnbench-verify-") as folder:
         if gpu:
@@ -192,7 +199,7 @@ def verify_variants(
     }
     able = {label: workload for label, entry in refusing.items() if (workload := entry.able_workload())}
     paths = {each.profile: str(each.path) for each in captured}
-    return replace(verified, able=able, captured=paths, quick=quick)
+    return replace(verified, able=able, captured=paths, quick=quick, invariance=invariance)
 
 
 def _verify_on_gpu(

@@ -170,10 +170,10 @@ class Workspaces:
     """The worker's catalog, and the inputs and the oracle's outputs by workload and scenario."""
 
     def __init__(self, task: Task) -> None:
-        self._catalog = load_catalog(Path(root) for root in task.roots)
-        self._op = self._catalog.ops[task.op]
-        self._task = task
-        self._kinds = 1 + len(self._op.scenarios)
+        self.catalog = load_catalog(Path(root) for root in task.roots)
+        self.op = self.catalog.ops[task.op]
+        self.task = task
+        self._kinds = 1 + len(self.op.scenarios)
         # Keeps the workspaces of one workload, since cases are ordered by workload. An attribute of the object, so that
         # the cache is freed with it.
         self.workspace = lru_cache(maxsize=self._kinds)(self.draw)
@@ -181,32 +181,32 @@ class Workspaces:
 
     def entry(self, case: Case) -> CatalogEntry:
         """The case's kernel."""
-        return self._catalog.entries[case.variant.kernel]
+        return self.catalog.entries[case.variant.kernel]
 
     def kinds(self, workload: Workload) -> tuple[str, ...]:
         """The kinds of inputs on which a case is verified: the timed one, then all scenarios."""
-        return self._op.inputs_to_verify(workload)
+        return self.op.inputs_to_verify(workload)
 
     def draw(self, workload: Workload, kind: str | None = None) -> Workspace:
         """Inputs of a kind, by default the timed one, drawn by the task's seed, and poisoned outputs."""
         kind = kind or self.kinds(workload)[0]
         if is_captured(kind):
             return self._captured(workload, kind)
-        seed = self._task.seed + self._op.seed_offset(kind)
-        return Workspace.make(self._op, self._numerics, workload, seed=seed, device=self._task.device, scenario=kind)
+        seed = self.task.seed + self.op.seed_offset(kind)
+        return Workspace.make(self.op, self.numerics, workload, seed=seed, device=self.task.device, scenario=kind)
 
     def _captured(self, workload: Workload, profile: str) -> Workspace:
-        path, sha256 = self._task.captured[profile]
-        device = self._task.device
-        _, scalars = self._numerics.make_inputs(workload, self._task.seed, device, self._op.scenarios[0])
+        path, sha256 = self.task.captured[profile]
+        device = self.task.device
+        _, scalars = self.numerics.make_inputs(workload, self.task.seed, device, self.op.scenarios[0])
         inputs = load_captured(Path(path), sha256, device)
-        return Workspace.holding(self._op, workload, inputs, scalars, device=device)
+        return Workspace.holding(self.op, workload, inputs, scalars, device=device)
 
     def draws(self, workload: Workload) -> Draws:
         """The `Draws` of the timed launches at a workload."""
         kind = self.kinds(workload)[0]
         of_kind = CapturedDraws if is_captured(kind) else Draws
-        return of_kind(self.draw(workload), self._numerics, kind, self._task.draw_key)
+        return of_kind(self.draw(workload), self.numerics, kind, self.task.draw_key)
 
     def get(self, workload: Workload, scenario: str) -> tuple[Workspace, Oracle]:
         """A workspace, and the oracle's outputs for it: of its own inputs where no kernel was given them yet."""
@@ -223,7 +223,7 @@ class Workspaces:
         return self._expected[workload, scenario]
 
     def _expect(self, workload: Workload, scenario: str, workspace: Workspace) -> None:
-        self._expected[workload, scenario] = consult_oracle(workspace, self._numerics)
+        self._expected[workload, scenario] = consult_oracle(workspace, self.numerics)
         if len(self._expected) > self._kinds:
             self._expected.popitem(last=False)
 
@@ -239,8 +239,9 @@ class Workspaces:
         self.workspace.cache_clear()
 
     @property
-    def _numerics(self) -> Numerics:
-        return load_numerics(self._op, self._catalog.op_folders[self._op.name])
+    def numerics(self) -> Numerics:
+        """The op's numerics."""
+        return load_numerics(self.op, self.catalog.op_folders[self.op.name])
 
 
 class Rotation:

@@ -6,7 +6,7 @@ Per value head h, with state S of [V, K] and query/key head h // (HV // HQ), in 
     S = g * S;  r = S @ k;  S = S + beta * (v - r) k^T;  output = scale * (S @ q)
 """
 
-from gdnbench import Alias, Axis, Hint, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import Alias, Axis, Batching, Hint, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
 from gdnbench.decays import DECODE_PROFILES
 
 
@@ -61,6 +61,7 @@ op = Op(
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
     alike=("HQ", "HV"),
+    batching=Batching(sequences="B", state=("state", "new_state")),
     process_sd=(
         0.001,
         0.015,

@@ -7,7 +7,7 @@ has a state S of [V, K] for every value head h, which reads query/key head h // 
     S = g * S;  r = S @ k;  S = S + beta * (v - r) k^T;  output = scale * (S @ q)
 """
 
-from gdnbench import Alias, Axis, AxisList, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import Alias, Axis, AxisList, Batching, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
 from gdnbench.decays import PROFILES
 
 CHUNK = 64
@@ -74,6 +74,9 @@ op = Op(
     drawn_together=(("A_log", "dt_bias", "a"),),
     ends={"lengths": "cu_seqlens"},
     alike=("HQ", "HV"),
+    batching=Batching(
+        sequences="N", tokens=("T",), lengths="lengths", state=("state", "new_state"), gates=("a", "b"), grid=CHUNK
+    ),
     gates=(RoundoffGate("output", arithmetic="bf16"), RoundoffGate("new_state", arithmetic="bf16")),
     flops=flops,
     baselines=("prefill-fla", "prefill-reference"),

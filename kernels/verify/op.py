@@ -18,7 +18,7 @@ may turn a direction of the state round (OLMo-Hybrid).
 
 from typing import Any
 
-from gdnbench import Alias, Axis, DtypeOf, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import Alias, Axis, Batching, DtypeOf, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
 from gdnbench.decays import DECODE_PROFILES
 
 FEWEST_SLOTS = 64
@@ -121,6 +121,9 @@ op = Op(
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
     alike=("HQ", "HV"),
+    batching=Batching(
+        sequences="B", tokens=("T", "kept"), slots="slots", slot="slot", state=("pool", "states"), gates=("a", "b")
+    ),
     process_sd=(0.002, 0.019),  # of results/evidence/20261125-184728-h100-verify-processes and benchmarks/coverage.py
     gates=(RoundoffGate("output"), RoundoffGate("states")),
     flops=flops,

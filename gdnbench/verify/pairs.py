@@ -1,0 +1,312 @@
+"""Pairs of batches that have sequences in common, the same bytes in both, by the kind of invariance that they try."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import torch
+
+from gdnbench.errors import ShapeError
+from gdnbench.launch.workspace import Workspace
+from gdnbench.model.declaration import TensorSpec, is_captured
+from gdnbench.model.invariance import Batching, Invariance
+from gdnbench.model.op import Op
+from gdnbench.model.workload import Workload
+from gdnbench.verify.rotation import Workspaces
+
+BESIDE = 5  # tokens of a sequence that is only there to be another one
+MOST_BESIDE = 1024  # tokens of one on a GPU
+
+FURTHER_SEED = 1009  # between the seeds of a workload's draws, of which some have a sequence of another in them
+
+COUNTS: Mapping[str, tuple[int, ...]] = {"cuda": (1, 2, 8, 32, 128), "cpu": (1, 2, 8), "interpreter": (1, 2)}
+"""Sizes of the batches that a sequence is launched in, by where that is; kernels choose by size what they launch."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A sequence by its place in the batch, and of its tokens those from `first` to before `last`, None for its end."""
+
+    place: int
+    first: int = 0
+    last: int | None = None
+
+
+def lengths_of(batching: Batching, workload: Workload) -> tuple[int, ...]:
+    """Tokens of each sequence of a workload; 1 each where an op's sequences have no axis of tokens."""
+    if batching.lengths:
+        return workload.lists[batching.lengths]
+    tokens = workload.axes[batching.tokens[0]] if batching.tokens else 1
+    return (tokens,) * workload.axes[batching.sequences]
+
+
+def resized(op: Op, batching: Batching, workload: Workload, lengths: Sequence[int]) -> Workload:
+    """The workload with sequences of these lengths, in the same profile; ShapeError if the op does not define it."""
+    if batching.lengths:
+        changed: dict[str, int | tuple[int, ...]] = {batching.lengths: tuple(lengths)}
+    else:
+        changed = {batching.sequences: len(lengths), **dict.fromkeys(batching.tokens[:1], lengths[0])}
+    return op.workload({**workload.sizes, **changed}).at(workload.profile)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A workspace whose op says how its inputs are batched."""
+
+    workspace: Workspace
+    batching: Batching
+
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """Tokens of each sequence."""
+        return lengths_of(self.batching, self.workspace.workload)
+
+    @cached_property
+    def _slots(self) -> list[int]:
+        slots: list[int] = self.workspace.pristine[self.batching.slot].tolist() if self.batching.slot else []
+        return slots
+
+    def part(self, spec: TensorSpec, tensor: torch.Tensor, span: Span) -> torch.Tensor:
+        """The view of a sequence's own elements, with all axes; of all elements, where they are the whole batch's."""
+        batching, length = self.batching, self.lengths[span.place]
+        last = length if span.last is None else span.last
+        for axis, dim in enumerate(spec.dims):
+            if dim == batching.sequences:
+                tensor = tensor.narrow(axis, span.place, 1)
+            elif dim == batching.slots:
+                tensor = tensor.narrow(axis, self._slots[span.place], 1)
+            elif dim in batching.tokens and (batching.lengths or tensor.shape[axis] == length):
+                begin = sum(self.lengths[: span.place]) if batching.lengths else 0
+                tensor = tensor.narrow(axis, begin + span.first, last - span.first)
+        return tensor
+
+    def has_tokens(self, spec: TensorSpec) -> bool:
+        """Whether a tensor has elements for each token."""
+        sizes = self.workspace.op.named_sizes(self.workspace.workload)
+        tokens = {dim: sizes[dim] for dim in spec.dims if isinstance(dim, str) and dim in self.batching.tokens}
+        return bool(tokens) and (bool(self.batching.lengths) or self.lengths[0] in tokens.values())
+
+    def adopt(self, source: Batch, span: Span, to: Span, names: Sequence[str] = ()) -> None:
+        """Gives a span of this batch's inputs, by default of all, the bytes of a span of another's.
+
+        What tells where sequences lie stays as it is; what belongs to the whole batch becomes the other's.
+        """
+        op, batching = self.workspace.op, self.batching
+        placing = {batching.slot, op.ends.get(batching.lengths, "")}
+        for spec in op.inputs:
+            if spec.name in placing or (names and spec.name not in names):
+                continue
+            given = source.part(spec, source.workspace.pristine[spec.name], span)
+            for tensors in (self.workspace.inputs, self.workspace.pristine):
+                _bytes(self.part(spec, tensors[spec.name], to)).copy_(_bytes(given))
+
+    def adopt_state(self, source: Batch, outputs: dict[str, torch.Tensor], span: Span, to: Span) -> None:
+        """Begins a sequence with the state that another call left in its `outputs`, after its last token."""
+        assert self.batching.state
+        specs = {spec.name: spec for spec in (*self.workspace.op.inputs, *self.workspace.op.outputs)}
+        begun, left = (specs[name] for name in self.batching.state)
+        given = source.part(left, outputs[left.name], span)
+        for axis, dim in reversed(list(enumerate(left.dims))):
+            if dim in self.batching.tokens:
+                given = given.select(axis, given.shape[axis] - 1)
+        for tensors in (self.workspace.inputs, self.workspace.pristine):
+            target = self.part(begun, tensors[begun.name], to)
+            target.copy_(given.reshape(target.shape))
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """The same elements as integers: a copy of them keeps the payload of a NaN, and PyTorch copies no float8."""
+    return tensor.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()])
+
+
+@dataclass(frozen=True)
+class Same:
+    """A span of the first batch of a pair, and the span of the other that has the same inputs."""
+
+    one: Span
+    other: Span
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two batches, and what they have in common; only outputs of tokens are compared if `tokens_only`.
+
+    `told` is what is the same for both but where they differ: `B=1 | B=8`. With a `second` batch the other's sequences
+    go on there, from the state that the call before has left.
+    """
+
+    told: str
+    one: Batch
+    other: Batch
+    same: tuple[Same, ...]
+    tokens_only: bool = False
+    second: Batch | None = None
+    same_in_second: tuple[Same, ...] = ()
+
+
+class Pairs:
+    """Makes the pairs of a workload, by kind; drawn inputs are kept for the kernels that follow at the same one."""
+
+    def __init__(self, workspaces: Workspaces, where: str) -> None:
+        self.op = workspaces.op
+        self._where, self._workspaces = where, workspaces
+        self._makers: Mapping[Invariance, Callable[[_Drawn], Iterator[Pair]]] = {
+            "batch": self._batch,
+            "order": self._order,
+            "append": self._append,
+            "chunking": self._chunking,
+        }
+        self.of = lru_cache(maxsize=len(self._makers))(self._of)
+        self.base = lru_cache(maxsize=2)(self._base)
+        self.of_size = lru_cache(maxsize=8)(self._of_size)
+
+    def _of(self, workload: Workload, kind: Invariance) -> tuple[Pair, ...]:
+        """The pairs of a kind; none where the workload has nothing that could differ."""
+        return tuple(self._makers[kind](self._drawn(workload)))
+
+    def _drawn(self, workload: Workload) -> _Drawn:
+        assert self.op.batching
+        return _Drawn(self, self.op.batching, workload)
+
+    def _base(self, workload: Workload) -> Batch:
+        return self.drawn(workload, 0)
+
+    def drawn(self, workload: Workload, number: int) -> Batch:
+        """A batch with inputs of its own by its number: of the timed kind, or the first for captured ones."""
+        worker, timed = self._workspaces, self._workspaces.kinds(workload)[0]
+        kind = self.op.scenarios[0] if is_captured(timed) else timed
+        seed, device = worker.task.seed + self.op.seed_offset(kind) + FURTHER_SEED * number, worker.task.device
+        drawn = Workspace.make(self.op, worker.numerics, workload, seed=seed, device=device, scenario=kind)
+        return Batch(drawn, self.op.batching or Batching(sequences=""))
+
+    def _batch(self, drawn: _Drawn) -> Iterator[Pair]:
+        base = self.base(drawn.workload)
+        count = len(base.lengths)
+        if count > 1:
+            beside = drawn.batch(drawn.workload, 1)
+            beside.adopt(base, Span(0), Span(0))
+            yield Pair(f"{drawn.workload} | other sequences beside the first", base, beside, (Same(Span(0), Span(0)),))
+        for size in COUNTS[self._where]:
+            other = self.of_size(drawn.workload, size) if size != count else None
+            if other is not None:
+                same = tuple(Same(Span(place), Span(place)) for place in range(min(size, count)))
+                yield Pair(drawn.told(other.workspace.workload), base, other, same)
+
+    def _of_size(self, workload: Workload, size: int) -> Batch | None:
+        """A batch of so many sequences, the first as those of the workload; None if the op does not define it."""
+        base, drawn = self.base(workload), self._drawn(workload)
+        beside = min(max(base.lengths[0], BESIDE), MOST_BESIDE) if self._where == "cuda" else BESIDE
+        changed = drawn.resized([*base.lengths[:size], *([beside, beside // 2 + 1] * size)][:size])
+        if changed is None:
+            return None
+        other = drawn.batch(changed, 1)
+        for place in range(min(size, len(base.lengths))):
+            other.adopt(base, Span(place), Span(place))
+        return other
+
+    def _order(self, drawn: _Drawn) -> Iterator[Pair]:
+        base = self.base(drawn.workload)
+        if len(base.lengths) == 1:
+            base = self.of_size(drawn.workload, 2) or base
+        lengths = base.lengths
+        turned = drawn.resized([*lengths[-1:], *lengths[:-1]])
+        if turned is None:
+            return
+        one, other = base.workspace.workload, drawn.batch(turned, 2)
+        same = tuple(Same(Span(place), Span((place + 1) % len(lengths))) for place in range(len(lengths)))
+        for each in same:
+            other.adopt(base, each.one, each.other)
+        slots = ", and each in another slot" if drawn.batching.slot else ""
+        yield Pair(f"{one} | the last sequence first{slots}", base, other, same)
+
+    def _append(self, drawn: _Drawn) -> Iterator[Pair]:
+        """Perturbs the gates of the tokens behind P, in the middle of a chunk, then all of their inputs; cuts at P."""
+        base, batching = self.base(drawn.workload), drawn.batching
+        cut = [_cut_within(length, batching.grid) for length in base.lengths]
+        places = [place for place, tokens in enumerate(cut) if tokens]
+        if not batching.tokens or not places:
+            return
+        same = tuple(Same(Span(place, 0, cut[place]), Span(place, 0, cut[place])) for place in places)
+        every = [spec.name for spec in base.workspace.op.inputs if base.has_tokens(spec)]
+        behind = f"behind token {cut[places[0]]:,}"
+        for names, told in ((batching.gates, f"other gates {behind}"), (every, f"other tokens {behind}")):
+            further, other = drawn.batch(drawn.workload, 1), drawn.batch(drawn.workload)
+            for place in places if names else ():
+                span = Span(place, cut[place])
+                other.adopt(further, span, span, names)
+            if names:
+                yield Pair(f"{drawn.workload} | {told}", base, other, same, tokens_only=True)
+        shorter = drawn.resized([tokens or base.lengths[place] for place, tokens in enumerate(cut)])
+        if shorter is not None:
+            other = drawn.batch(shorter, 1)
+            for place, length in enumerate(base.lengths):
+                tokens = cut[place] or length
+                other.adopt(base, Span(place, 0, tokens), Span(place, 0, tokens))
+            yield Pair(f"{drawn.workload} | cut {behind}", base, other, same, tokens_only=True)
+
+    def _chunking(self, drawn: _Drawn) -> Iterator[Pair]:
+        """Cuts each sequence at a multiple of the op's grid; one that is shorter than two chunks is made longer."""
+        batching, grid = drawn.batching, drawn.batching.grid
+        lengths = lengths_of(batching, drawn.workload)
+        if not batching.tokens or batching.state is None or not drawn.has_exact_state:
+            return
+        if batching.lengths:
+            lengths = tuple(length if length > grid else grid + BESIDE for length in lengths[:1])
+        if lengths[0] <= grid:
+            return
+        firsts = [max(length // 2 // grid, 1) * grid for length in lengths]
+        rests = [length - first for length, first in zip(lengths, firsts, strict=True)]
+        whole, begun, ended = (drawn.resized(each) for each in (lengths, firsts, rests))
+        if whole is None or begun is None or ended is None:
+            return
+        base, one, two = self.base(whole), drawn.batch(begun, 1), drawn.batch(ended, 1)
+        same, later = [], []
+        for place, (first, rest) in enumerate(zip(firsts, rests, strict=True)):
+            same.append(Same(Span(place, 0, first), Span(place, 0, first)))
+            later.append(Same(Span(place, first), Span(place, 0, rest)))
+            one.adopt(base, same[-1].one, same[-1].other)
+            two.adopt(base, later[-1].one, later[-1].other)
+        yield Pair(f"{whole} | {firsts[0]:,} tokens, then the rest", base, one, tuple(same), True, two, tuple(later))
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """The draws of a workload and of those that differ in their sequences."""
+
+    pairs: Pairs
+    batching: Batching
+    workload: Workload
+
+    def batch(self, workload: Workload, number: int = 0) -> Batch:
+        """A batch with inputs of its own."""
+        return self.pairs.drawn(workload, number)
+
+    def resized(self, lengths: Sequence[int]) -> Workload | None:
+        """The workload with these sequences, None if the op does not define it."""
+        try:
+            return resized(self.pairs.op, self.batching, self.workload, lengths)
+        except ShapeError:
+            return None
+
+    def told(self, other: Workload) -> str:
+        """What differs between the workload and another one: `B=1 | B=8`."""
+        one = (self.workload, other)
+        if not self.batching.lengths:
+            return " | ".join(f"{self.batching.sequences}={each.axes[self.batching.sequences]}" for each in one)
+        return " | ".join(each.x_term for each in one)
+
+    @property
+    def has_exact_state(self) -> bool:
+        """Whether a call leaves its state as it was, in fp32."""
+        assert self.batching.state
+        at = self.pairs.op.at(self.workload.axes)
+        return all(spec.settled == "fp32" for spec in at.tensors if spec.name in (self.batching.state or ()))
+
+
+def _cut_within(length: int, grid: int) -> int:
+    """Tokens before a cut in the middle of a chunk near the half of a sequence; 0 if it cannot be cut."""
+    if length < 2:
+        return 0
+    return length // 2 // grid * grid + grid // 2 if length > grid else length // 2
