@@ -26,6 +26,7 @@ from gdnbench.store.files import RunFolder, run_id_of
 from gdnbench.store.info import (
     RunInfo,
     case_documents,
+    merge_claims,
     merge_errors,
     merge_passed_gates,
     part_of,
@@ -244,6 +245,7 @@ def _info(parts: Sequence[StoredPart], cases: Sequence[Case]) -> RunInfo:
         tuned={case_id: choices for info in infos for case_id, choices in info.tuned.items()},
         errors=merge_errors([info.errors for info in infos]),
         contest=merge_contest([info.contest for info in infos]),
+        claims=merge_claims([info.claims for info in infos]),
         calibration=infos[0].calibration if all(each.calibration == infos[0].calibration for each in infos) else None,
         warnings=list(dict.fromkeys([*(each for info in infos for each in info.warnings), *_of_several_cards(infos)])),
     )

@@ -180,7 +180,10 @@ def digest_verified(document: Any, _call: Call) -> Digest:
         )
     rows.sort(key=lambda row: row["status"] == "ok")  # stable
     more = "verify fewer kernels, or fewer workloads by shape"
-    return _digest("cases", rows, pick(document, "device seed"), more=more)
+    wanted = f"label {' '.join(axes)} kind claimed pair differing of in_gates first between"
+    differing = [pick(row, wanted) for row in document.get("invariance", ()) if row["differing"]]
+    tested = present(invariance=differing[:_MOST_GATES]) if "invariance" in document else {}
+    return _digest("cases", rows, pick(document, "device seed") | tested, more=more)
 
 
 def digest_kernels(document: Any, call: Call) -> Digest:

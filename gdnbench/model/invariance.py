@@ -37,7 +37,7 @@ class Batching:
     pool, of which `slot` holds every sequence's. All other tensors belong to the whole batch.
     """
 
-    sequences: str  # axis with one member for each sequence
+    sequences: str = ""  # axis with one member for each sequence
     # Axes along which tokens lie, where they are as long as a sequence's tokens are many: all sequences' tokens, one
     # after the other, if `lengths` names the list of their numbers; else those of each, beside the axis `sequences`
     tokens: tuple[str, ...] = ()

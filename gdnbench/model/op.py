@@ -149,6 +149,8 @@ class Op:
         if self.batching:
             inputs, outputs = ({tensor.name: tensor for tensor in specs} for specs in (self.inputs, self.outputs))
             self.batching.check(inputs, outputs, {*self.named_sizes(self.workloads.default), *self.workloads.names})
+            if self.batching.lengths and self.batching.lengths not in self.ends:
+                raise DeclarationError(f"batching: `ends` names no input with the places of {self.batching.lengths}")
         for name, declared in self.suites.items():
             check_name(name)
             if not isinstance(declared, str):

@@ -28,6 +28,7 @@ from gdnbench.lint.check import lint_kernels
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import CONTEST_SUITE
 from gdnbench.model.gpu import Gpu
+from gdnbench.model.invariance import INVARIANCES
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.op import DEFAULT_SUITE, VERIFY_SUITE, Op, Suite
 from gdnbench.model.status import Status
@@ -239,6 +240,9 @@ def judge_numbers(candidate: Candidate, verification: Verification) -> ReadyChec
         )
     workloads = f"{plural(len(cases), 'workload')}, {plural(len(candidate.op.scenarios), 'kind')} of inputs"
     message = f"right at {workloads}; {_where(verification)}"
+    held = {each.kind for case in cases for each in verification.checked[case.id].invariance if not each.skipped}
+    if held:  # of claims alone: one that does not hold is wrong
+        message += f"; claims hold: {', '.join(kind for kind in INVARIANCES if kind in held)}"
     if refused := [reason for reason in unable.values() if reason]:
         message += f"; it cannot do {len(refused)} more: {refused[0]}"
     return ReadyCheck(NUMBERS, PASSED, message, command)

@@ -7,7 +7,7 @@ count, nor do sweeps, which race the points of a kernel.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gdnbench.analyse.exit_code import gravest
@@ -56,11 +56,12 @@ _MOST_SUITED = 3  # of the workloads that a run lacks
 
 @dataclass(frozen=True)
 class CandidateRun:
-    """A run that has the kernel, with its code's state and the workloads of the suite that it lacks."""
+    """A run that has the kernel: its code's state, the workloads of the suite that it lacks, and claims that held."""
 
     folder: Path
     code: CodeState
     lacking: tuple[Workload, ...]
+    held: tuple[str, ...] = ()
 
     @property
     def serves(self) -> bool:
@@ -73,9 +74,20 @@ def check_run(candidate: Candidate) -> ReadyCheck:
     runs = list(_runs_with(candidate))
     serving = [run.folder for run in runs if run.serves]
     judged = next(readable(serving, lambda folder: _judge(candidate, folder)), None)
-    return judged or ReadyCheck(
+    found = judged or ReadyCheck(
         SUITE, UNCHECKED, _missing_run_text(candidate, runs), run_command(candidate), ExitCode.PARTIAL
     )
+    return replace(found, what=f"{found.what}{_lost_claims(candidate, runs)}")
+
+
+def _lost_claims(candidate: Candidate, runs: Sequence[CandidateRun]) -> str:
+    """Names what the newest run with claims of the kernel's shows it to be invariant to, and it claims no more."""
+    newest = next((run for run in runs if run.held), None)
+    owner = candidate.catalog.owner(candidate.label)
+    if newest is None or owner is None:
+        return ""
+    lost = [kind for kind in newest.held if kind not in owner.kernel.invariant]
+    return f"; no longer claims {', '.join(lost)} invariance, which held in {newest.folder.name}" if lost else ""
 
 
 def run_command(candidate: Candidate) -> tuple[str, ...]:
@@ -94,7 +106,8 @@ def _runs_with(candidate: Candidate) -> Iterable[CandidateRun]:
         if own:
             measured = {candidate.op.workloads.completed(case.workload) for case in own}
             lacking = tuple(workload for workload in candidate.suite.workloads if workload not in measured)
-            yield CandidateRun(folder, _code_of(candidate.catalog, info, own), lacking)
+            held = tuple(kind for kind, has_held in info.claims.get(candidate.label, {}).items() if has_held)
+            yield CandidateRun(folder, _code_of(candidate.catalog, info, own), lacking, held)
 
 
 def _code_of(catalog: Catalog, info: RunInfo, cases: Sequence[Case]) -> CodeState:

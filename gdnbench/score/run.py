@@ -111,6 +111,7 @@ def _judge(plan: Plan, session: Session, finished: Finished) -> Score:
     kernel = _compare(session, session.clocked.get("cupti", Collected()), has_launch=False)
     verdict, reason = _verdict(plan, session, finished, ratio)
     others = tuple(f"{broken.name} is left out" for broken in session.catalog.broken)
+    lost = _lost_claims(session.catalog, plan.request.variants[0].label, plan.baseline)
     own_warnings = [text for text in finished.info.warnings if not (others and text.startswith(others))]
     rounds = {number: sampled for each in session.collected.samples.values() for number, sampled in each.items()}
     return Score(
@@ -127,8 +128,16 @@ def _judge(plan: Plan, session: Session, finished: Finished) -> Score:
         workloads=tuple(_of_workload(row, finished) for row in rows),
         processes=len({sampled.process for sampled in rounds.values()}),
         rounds=len(rounds),
-        warnings=tuple(dict.fromkeys((*own_warnings, *(text for row in rows for text in row.warnings)))),
+        warnings=tuple(dict.fromkeys((*own_warnings, *lost, *(text for row in rows for text in row.warnings)))),
     )
+
+
+def _lost_claims(catalog: Catalog, label: str, baseline: str) -> tuple[str, ...]:
+    """Warns of what the baseline claims to be invariant to, and the kernel does not."""
+    kernel, other = catalog.owner(label), catalog.owner(baseline)
+    claimed = kernel.kernel.invariant if kernel else ()
+    lost = [kind for kind in (other.kernel.invariant if other else ()) if kind not in claimed]
+    return (f"{label} does not claim {', '.join(lost)} invariance, which {baseline} claims",) if lost else ()
 
 
 def _compare(session: Session, collected: Collected, *, has_launch: bool) -> Comparison | None:

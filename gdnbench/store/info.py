@@ -12,6 +12,7 @@ from gdnbench.codec import SchemaError, convert, decode_json, finite
 from gdnbench.errors import DeclarationError, RunFormatError, ShapeError
 from gdnbench.model.case import Case, Part
 from gdnbench.model.gpu import CPU
+from gdnbench.model.invariance import InvarianceResult
 from gdnbench.model.op import Suite
 from gdnbench.model.status import GateResult
 from gdnbench.model.workload import Workload
@@ -43,7 +44,7 @@ from gdnbench.store.schema import (
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
 _SINCE_2 = ("workloads", "op_hash")  # fields that schema 1 lacks
-_RARE = ("part", "merged", "errors", "contest", "tuned", "inputs", "seconds")  # fields that other runs lack
+_RARE = ("part", "merged", "errors", "contest", "claims", "tuned", "inputs", "seconds")  # fields that other runs lack
 INFO = "run.json"
 
 
@@ -79,6 +80,7 @@ class RunInfo:
     gates_passed: dict[str, PassedGateDocument] = field(default_factory=dict)  # by gate; none in the first runs
     errors: dict[Name, dict[str, LargestErrorDocument]] = field(default_factory=dict)
     contest: dict[Name, ContestDocument] = field(default_factory=dict)  # by label; none in older runs
+    claims: dict[Name, dict[Name, bool]] = field(default_factory=dict)  # by label and kind: whether it held everywhere
     calibration: CalibrationDocument | None = None
     tuned: dict[str, list[str]] = field(default_factory=dict)  # by case id, each choice of a process once
     inputs: list[InputsDocument] = field(default_factory=list)
@@ -184,6 +186,27 @@ def largest_errors(
         for gate in results.get(case_id, ())
         if gate.passed and gate.limit > 0
     )
+
+
+def held_claims(
+    results: Mapping[str, Sequence[InvarianceResult]], labels: Mapping[str, str]
+) -> dict[str, dict[str, bool]]:
+    """Of each kernel and kind that it claims whether it held in every case, from results and labels by case id."""
+    return merge_claims(
+        {label: {each.kind: not each.differing}}
+        for case_id, label in labels.items()
+        for each in results.get(case_id, ())
+        if each.claimed and not each.skipped
+    )
+
+
+def merge_claims(runs: Iterable[Mapping[str, Mapping[str, bool]]]) -> dict[str, dict[str, bool]]:
+    """The claims of several runs, which held if they did in all of them."""
+    merged: dict[str, dict[str, bool]] = {}
+    for label, claims in (item for run in runs for item in run.items()):
+        together = merged.setdefault(label, {})
+        together.update({kind: held and together.get(kind, True) for kind, held in claims.items()})
+    return merged
 
 
 def _error_of(gate: GateResult, case_id: str) -> LargestErrorDocument:

@@ -179,7 +179,7 @@ class Pairs:
         kind = self.op.scenarios[0] if is_captured(timed) else timed
         seed, device = worker.task.seed + self.op.seed_offset(kind) + FURTHER_SEED * number, worker.task.device
         drawn = Workspace.make(self.op, worker.numerics, workload, seed=seed, device=device, scenario=kind)
-        return Batch(drawn, self.op.batching or Batching(sequences=""))
+        return Batch(drawn, self.op.batching or Batching())
 
     def _batch(self, drawn: _Drawn) -> Iterator[Pair]:
         base = self.base(drawn.workload)

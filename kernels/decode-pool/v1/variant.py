@@ -21,4 +21,5 @@ kernel = CudaKernel(
     in_place={"new_pool": "pool"},
     grid=lambda shape, p: (shape.B * shape.HV * shape.V * lanes(shape, p) // (32 * p.WARPS),),
     block=lambda shape, p: 32 * p.WARPS,
+    invariant=("batch", "order", "rerun"),
 )

@@ -21,4 +21,5 @@ kernel = CudaKernel(
     in_place={"new_pool": "pool"},
     grid=lambda shape, p: (shape.B * shape.HV * shape.V // p.TILE,),
     block=lambda shape, p: min(32 * p.MOST_WARPS, p.TILE * lanes(shape)),
+    invariant=("batch", "order", "rerun"),
 )

@@ -9,4 +9,5 @@ kernel = CudaKernel(
     presets={"decode-rowreg-w2": {"WARPS": 2}},
     grid=lambda shape, p: (shape.B * shape.HV,),
     block=lambda shape, p: 32 * p.WARPS,
+    invariant=("batch", "order", "rerun"),
 )

@@ -9,4 +9,5 @@ kernel = CudaKernel(
     presets={"decode-v1b": {"BV": 16}, "decode-v1c": {"BV": 4}, "decode-v1d": {"BV": 2}},
     grid=lambda shape, p: (shape.V // p.BV, shape.B * shape.HV),
     block=lambda shape, p: 32,
+    invariant=("batch", "order", "rerun"),
 )

@@ -24,4 +24,5 @@ kernel = CudaKernel(
     },
     grid=lambda shape, p: (shape.B * shape.HV * shape.V // p.TILE,),
     block=lambda shape, p: 32 * p.WARPS,
+    invariant=("batch", "order", "rerun"),
 )

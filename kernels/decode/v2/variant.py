@@ -9,4 +9,5 @@ kernel = CudaKernel(
     presets={"decode-v2b": {"ROWS": 16}, "decode-v2c": {"ROWS": 8}},
     grid=lambda shape, p: (shape.V // (4 * p.ROWS), shape.B * shape.HV),
     block=lambda shape, p: 4 * 32,
+    invariant=("batch", "order", "rerun"),
 )

@@ -8,4 +8,5 @@ kernel = CudaKernel(
     params={"UNROLL": Param(default=1, choices=(0, 1), doc="1 unrolls the loops over K, 0 keeps them loops of 16")},
     grid=lambda shape, p: (shape.V // 32, shape.B * shape.HV),
     block=lambda shape, p: 32,
+    invariant=("batch", "order", "rerun"),
 )

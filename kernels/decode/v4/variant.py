@@ -9,4 +9,5 @@ kernel = CudaKernel(
     presets={"decode-v4b": {"WARPS": 4}},
     grid=lambda shape, p: (shape.V // p.WARPS, shape.B * shape.HV),
     block=lambda shape, p: 32 * p.WARPS,
+    invariant=("batch", "order", "rerun"),
 )

@@ -12,4 +12,5 @@ kernel = CudaKernel(
     presets={"decode-v5i": {"HINT": "intrinsics"}},
     grid=lambda shape, p: (shape.V // p.WARPS, shape.B * shape.HV),
     block=lambda shape, p: 32 * p.WARPS,
+    invariant=("batch", "order", "rerun"),
 )

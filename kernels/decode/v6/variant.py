@@ -8,4 +8,5 @@ kernel = CudaKernel(
     params={"WARPS": Param(default=8, choices=(1, 2, 4, 8, 16), doc="warps per block, one V-row each")},
     grid=lambda shape, p: (shape.V // p.WARPS, shape.B * shape.HV),
     block=lambda shape, p: 32 * p.WARPS,
+    invariant=("batch", "order", "rerun"),
 )

@@ -17,4 +17,5 @@ kernel = CudaKernel(
     },
     grid=lambda shape, p: (shape.B * shape.HV * shape.V // _rows(p),),
     block=lambda shape, p: 32 * p.WARPS,
+    invariant=("batch", "order", "rerun"),
 )

@@ -18,4 +18,5 @@ kernel = CudaKernel(
     },
     grid=lambda shape, p: (shape.B * shape.HV * shape.V * lanes(shape, p) // (32 * p.WARPS),),
     block=lambda shape, p: 32 * p.WARPS,
+    invariant=("batch", "order", "append", "chunking", "rerun"),
 )

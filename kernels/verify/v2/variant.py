@@ -21,4 +21,5 @@ kernel = CudaKernel(
     by_shape={Shape(B=1): {"TILE": 32, "MOST_WARPS": 4}, Shape(B=8): {"TILE": 32, "MOST_WARPS": 2}},
     grid=lambda shape, p: (shape.B * shape.HV * shape.V // p.TILE,),
     block=lambda shape, p: min(32 * p.MOST_WARPS, p.TILE * lanes(shape)),
+    invariant=("batch", "order", "append", "rerun"),
 )

@@ -44,4 +44,5 @@ kernel = CudaKernel(
     },
     grid=lambda shape, p: (blocks(shape, p),),
     block=lambda shape, p: 32 * p.WARPS,
+    invariant=("order", "append", "rerun"),
 )
