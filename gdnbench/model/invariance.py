@@ -21,6 +21,7 @@ Invariance = Literal["batch", "order", "append", "chunking", "split", "rerun"]
 """
 
 INVARIANCES: tuple[Invariance, ...] = get_args(Invariance)
+PATH: Literal["path"] = "path"  # what `--path` compares, which nothing claims: calls of a kernel of single steps
 GATE_SUFFIX = " invariance"
 """Behind a claimed kind in the name of its gate: `batch invariance`."""
 
@@ -72,7 +73,7 @@ class InvarianceResult:
     0 if all `pairs` agree. Nothing was compared if `skipped` says why.
     """
 
-    kind: Invariance
+    kind: Invariance | Literal["path"]
     claimed: bool
     pair: str = ""  # `B=1 | B=8`
     pairs: int = 0

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gdnbench.ready.checks import Readiness
 
 
-_NOT_READY = ("library", "quick", "shape", "profile", "inputs", "seed", "invariance", "sanitize", "csv")
+_NOT_READY = ("library", "quick", "shape", "profile", "inputs", "seed", "invariance", "path", "sanitize", "csv")
 _NOT_QUICK = ("suite", "profile", "inputs", "sanitize")
 
 
@@ -53,6 +53,9 @@ def verify(
         bool,
         typer.Option("--invariance", help="Also test what a sequence's bits depend on: its batch, place and more."),
     ] = False,
+    path: Annotated[
+        str, typer.Option(metavar="KERNEL", help="With --invariance: also compare with a call of this for each token.")
+    ] = "",
     step_limit: options.StepLimitOption = 30.0,
     fresh: options.FreshOption = False,
     sanitize: Annotated[
@@ -91,9 +94,9 @@ def verify(
 
     What a kernel claims to be invariant to is tested, too. --invariance tests every
     kind, bit by bit: a sequence alone and in batches, in another place and slot, with
-    other tokens behind it, in two calls, with other params, and launched again. For
-    each it prints how many elements differ, and what the kernel does otherwise there;
-    as CSV these alone.
+    other tokens behind it, in two calls, with other params, and launched again; with
+    --path decode-v4 also a prompt against single steps. For each it prints how many
+    elements differ, and what the kernel does otherwise there; as CSV these alone.
 
     --ready asks whether a kernel can be sent to a contest or into a library, by five
     checks: its source, as `lint` reads it; its builds,
@@ -105,6 +108,7 @@ def verify(
     """
     options.check_mode(ctx, "ready", ("arch", "fail_on", "results"), _NOT_READY)
     options.check_mode(ctx, "quick", (), _NOT_QUICK)
+    options.check_mode(ctx, "invariance", ("path",), ())
     if ready:
         name = options.one_term(kernels, kernel, "gdnbench verify decode-v9 --ready")
         raise typer.Exit(_check_ready(name, ctx.params))
@@ -134,6 +138,7 @@ def verify(
             seed=seed,
             quick=quick,
             invariance=invariance,
+            path=path,
             step_limit_s=step_limit,
             gpu=chosen,
             observer=observer,

@@ -122,6 +122,7 @@ class Examination:
             doubtful = unfit.status in {Status.SYNCHRONISES, Status.CRASHED} or not is_alive(self.device)
             self._result = replace(self._result, status=unfit.status, reason=unfit.reason, poisoned=doubtful)
             self.workspaces.forget_inputs()  # it may have changed the pristine inputs
+            self.pairs.forget()
         return replace(self._result, gates=tuple(self._gates), notes=(*self._result.notes, *threads.notes()))
 
     @property
@@ -227,13 +228,20 @@ class Examination:
         """Tests what the kernel claims, or all kinds if the task says so; a claim that fails is a failed gate."""
         if self._entry.kernel.floor:
             return
-        test = InvarianceTest(self.case, self.workspaces, self.pairs, self.task.device, self._launch_times)
+        device = self.task.device
+        test = InvarianceTest(
+            self.case, self.workspaces, self.pairs, device, self._launch_times, self._functions_of_python
+        )
         for kind in test.kinds():
             self._step(f"{kind} invariance", factor=BUILD_STEPS)  # other workloads may need other builds
             with self._guarded():
                 found = test.result(kind, in_gates=self.task.invariance)
             self._result = replace(self._result, invariance=(*self._result.invariance, found))
-        self._hide_expected()
+        if self.task.path:
+            self._step(f"path by {self.task.path}", factor=BUILD_STEPS)
+            with self._guarded():
+                found = test.path(self.task.path)
+            self._result = replace(self._result, invariance=(*self._result.invariance, found))
         self._judge(claim_gates(self._result.invariance, self._timed))
 
     def _launch_times(
@@ -242,6 +250,11 @@ class Examination:
         run = self._on_poison(load(entry, variant, workspace.workload)(workspace))
         for _ in range(times):
             yield launch_once(run, workspace, self.device.synchronize, entry.kernel.in_place)
+
+    def _functions_of_python(self, entry: CatalogEntry, variant: Variant, workspace: Workspace) -> tuple[str, ...]:
+        if not (isinstance(entry.kernel, TorchKernel) and isinstance(self.device, CudaDevice)):
+            return ()
+        return capture(load(entry, variant, workspace.workload)(workspace), strict=False).launched
 
     def _capture(self, run: Launcher, device: CudaDevice) -> None:
         """Captures first leniently, so that work on other streams is found and named, then strictly."""

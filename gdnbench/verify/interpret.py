@@ -102,6 +102,9 @@ class _Interpretation:
                 f"interpret {kind} invariance", partial(test.result, kind, in_gates=self._task.invariance)
             )
 
+        if self._task.path:
+            yield self._in_time(f"interpret path by {self._task.path}", partial(test.path, self._task.path))
+
     def _launch_times(
         self, entry: CatalogEntry, variant: Variant, workspace: Workspace, times: int
     ) -> Iterator[tuple[Tensor, ...]]:

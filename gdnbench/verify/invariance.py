@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -11,22 +12,26 @@ import torch
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import GdnbenchError, tell_raised
+from gdnbench.launch.numerics import load_numerics
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import TensorSpec
 from gdnbench.model.gpu import CPU, gpu_slug
-from gdnbench.model.invariance import GATE_SUFFIX, INVARIANCES, Invariance, InvarianceResult
+from gdnbench.model.invariance import GATE_SUFFIX, INVARIANCES, PATH, Invariance, InvarianceResult
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.status import GateResult, Status
 from gdnbench.model.workload import Workload
 from gdnbench.verify.check import Oracle, consult_oracle
 from gdnbench.verify.gates import differs, in_gate
-from gdnbench.verify.pairs import Batch, Pair, Pairs, Span, resized
+from gdnbench.verify.pairs import MOST_BYTES, Batch, Pair, Pairs, Span, resized
 from gdnbench.verify.rotation import Workspaces
 
 Outputs = dict[str, torch.Tensor]
 LaunchTimes = Callable[[CatalogEntry, Variant, Workspace, int], Iterator[tuple[torch.Tensor, ...]]]
 """Launches a variant on a workspace so many times, each time as `launch_once`, and yields what each launch returns."""
+
+NameFunctions = Callable[[CatalogEntry, Variant, Workspace], tuple[str, ...]]
+"""Names the GPU's functions that a variant launches on a workspace; none where they are declared, or not known."""
 
 RERUNS: Mapping[str, int] = {"cuda": 20, "cpu": 3, "interpreter": 1}
 LARGEST_POWER = 7  # batches of 2 to this power and below are asked for their params
@@ -46,9 +51,17 @@ class _Launched:
 class InvarianceTest:
     """The kinds of invariance of one case, by launches `where` it is verified: `cuda`, `cpu` or `interpreter`."""
 
-    def __init__(self, case: Case, workspaces: Workspaces, pairs: Pairs, where: str, launch: LaunchTimes) -> None:
+    def __init__(
+        self,
+        case: Case,
+        workspaces: Workspaces,
+        pairs: Pairs,
+        where: str,
+        launch: LaunchTimes,
+        name_functions: NameFunctions = lambda *_: (),
+    ) -> None:
         self._case, self._workspaces, self._pairs, self._launch_times = case, workspaces, pairs, launch
-        self._where = where
+        self._where, self._name_functions = where, name_functions
         catalog, label = workspaces.catalog, case.variant.label
         self._entry, self._owner = workspaces.entry(case), catalog.owner(label)  # which a revision's kernel has none of
         self._named = find_variant(catalog, workspaces.op.name, label)[1] if self._owner else case.variant
@@ -76,6 +89,8 @@ class InvarianceTest:
         A kind that is not claimed is skipped, with the reason, where a launch raises.
         """
         claimed = kind in self.claims
+        if self._pairs.op.tensor_bytes(self._case.workload) > MOST_BYTES:
+            return InvarianceResult(kind, claimed, skipped=_TOO_LARGE)
         try:
             found = [self._compared(kind, *pair, claimed=claimed, in_gates=in_gates) for pair in self._launched(kind)]
         except Exception as error:
@@ -88,6 +103,30 @@ class InvarianceTest:
             return InvarianceResult(kind, claimed, skipped=_SKIPPED[kind])
         worst = max(found, key=lambda each: each.share)
         return replace(worst, pairs=len(found))
+
+    def path(self, label: str) -> InvarianceResult:
+        """Compares with a call of another kernel, by its label, for each token: decode steps, for drafts or prompts."""
+        catalog = self._workspaces.catalog
+        owner, workload = catalog.owner(label), self._case.workload
+        assert owner
+        chosen = find_variant(catalog, owner.op.name, label)[1]
+        numerics = load_numerics(owner.op, catalog.op_folders[owner.op.name])
+        try:
+            base, steps = self._pairs.steps(workload, owner.op, numerics)
+            if not self._can_do(base):
+                return InvarianceResult(PATH, False, skipped=_SKIPPED["batch"])
+            one, launched = self._first(base), list[_Launched]()
+            for number, step in enumerate(steps):
+                if number:
+                    for place in range(len(step.lengths)):
+                        step.adopt_state(launched[-1].batch, launched[-1].outputs, Span(place), Span(place))
+                at = step.workspace.workload
+                launched.append(self._launch(step, catalog.at(chosen, at, self._gpu)))
+        except Exception as error:
+            return InvarianceResult(PATH, False, skipped=tell_raised(error, self._entry.folder))
+        told = f"{base.workspace.workload} | {len(launched)} calls of {label}"
+        comparison = _Comparison(None, one, launched[-1], steps=tuple(launched))
+        return self._compared(PATH, told, comparison, claimed=False, in_gates=True)
 
     def _launched(self, kind: Invariance) -> Iterator[tuple[str, _Comparison]]:
         """Launches the pairs of a kind, one after the other; those that the kernel cannot do are left out."""
@@ -104,7 +143,7 @@ class InvarianceTest:
                 yield from self._by_params_of_other_sizes()
 
     def _compared(
-        self, kind: Invariance, told: str, comparison: _Comparison, *, claimed: bool, in_gates: bool
+        self, kind: Invariance | Literal["path"], told: str, comparison: _Comparison, *, claimed: bool, in_gates: bool
     ) -> InvarianceResult:
         differing, of, first, largest = 0, 0, "", 0.0 if in_gates else None
         for spec, one, other in comparison.parts():
@@ -115,8 +154,18 @@ class InvarianceTest:
                 first = _first(spec, wrong, one, other, comparison.one.outputs[spec.name])
         if differing and largest is not None:
             largest = self._largest_in_gates(comparison)
-        between = _between(comparison.one, comparison.other) if differing else ""
+        between = self._between(comparison.one, comparison.other) if differing else ""
         return InvarianceResult(kind, claimed, told, 1, differing, of, first, largest, between)
+
+    def _between(self, one: _Launched, other: _Launched) -> str:
+        """What the kernel does otherwise in one of two launches, as it declares it or as its launches show it."""
+        functions = [self._name_functions(each.entry, each.variant, each.batch.workspace) for each in (one, other)]
+        alone = [
+            ", ".join(name for name in dict.fromkeys(own) if name not in others)
+            for own, others in (functions, functions[::-1])
+        ]
+        launched = f"launches {' | '.join(each or 'no other' for each in alone)}" if any(alone) else ""
+        return "; ".join(filter(None, [_declared_between(one, other), launched]))
 
     def _variant_at(self, workload: Workload) -> tuple[CatalogEntry, Variant]:
         """The kernel and the params that the case's label stands for at another workload on this device."""
@@ -227,10 +276,14 @@ class _Comparison:
     one: _Launched
     other: _Launched
     second: _Launched | None = None
+    steps: tuple[_Launched, ...] = ()  # a call for each token, the other way to what `one` computes
 
     def parts(self) -> Iterator[tuple[TensorSpec, torch.Tensor, torch.Tensor]]:
         """The views of each output that have to be equal."""
         one, pair = self.one, self.pair
+        if self.steps:
+            yield from self._of_steps()
+            return
         for spec in one.batch.workspace.op.outputs:
             left, right = one.outputs[spec.name], self.other.outputs[spec.name]
             if pair is None:
@@ -246,6 +299,21 @@ class _Comparison:
                 later = pair.second.part(spec, self.second.outputs[spec.name], place)
                 yield spec, one.batch.part(spec, left, span), later
 
+    def _of_steps(self) -> Iterator[tuple[TensorSpec, torch.Tensor, torch.Tensor]]:
+        """Each token's outputs of the same name, and the states after the last one."""
+        one, last = self.one, len(self.steps) - 1
+        left = (one.batch.batching.state or ("", ""))[1]
+        for spec in one.batch.workspace.op.outputs:
+            for token, step in enumerate(self.steps):
+                specs = {each.name: each for each in step.batch.workspace.op.outputs}
+                name = (step.batch.batching.state or ("", ""))[1] if spec.name == left else spec.name
+                if name not in specs or (token < last and not one.batch.has_tokens(spec)):
+                    continue
+                for place in range(len(one.batch.lengths)):
+                    span = Span(place, token, token + 1) if one.batch.has_tokens(spec) else Span(place)
+                    own = one.batch.part(spec, one.outputs[spec.name], span)
+                    yield spec, own, step.batch.part(specs[name], step.outputs[name], Span(place)).reshape(own.shape)
+
 
 def claim_gates(results: Sequence[InvarianceResult], scenario: str) -> tuple[GateResult, ...]:
     """The gates of claims, but for those of which there was nothing to compare."""
@@ -258,6 +326,7 @@ def _claim_gate(result: InvarianceResult, scenario: str) -> GateResult:
     return GateResult(f"{result.kind}{GATE_SUFFIX}", scenario, float(result.differing), 0.0, "", status, told=told)
 
 
+_TOO_LARGE = f"its tensors take more than {MOST_BYTES >> 30} GiB: name a smaller workload"
 _SKIPPED: Mapping[Invariance, str] = {
     "batch": "the kernel can do no batch of another size",
     "order": "the kernel can do no batch in another order",
@@ -276,7 +345,7 @@ def _first(spec: TensorSpec, wrong: torch.Tensor, one: torch.Tensor, other: torc
     return f"{spec.name}[{index}], {float(one[place]):.9g} and {float(other[place]):.9g}"
 
 
-def _between(one: _Launched, other: _Launched) -> str:
+def _declared_between(one: _Launched, other: _Launched) -> str:
     """What a kernel declares to do otherwise in one of two launches: the kernel picked, its params, its launches."""
     if one.variant.kernel != other.variant.kernel:
         return f"{one.variant.in_full} | {other.variant.in_full}"

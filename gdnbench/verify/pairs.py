@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 import torch
 
 from gdnbench.errors import ShapeError
+from gdnbench.launch.numerics import Numerics
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.declaration import TensorSpec, is_captured
 from gdnbench.model.invariance import Batching, Invariance
@@ -21,6 +22,9 @@ MOST_BESIDE = 1024  # tokens of one on a GPU
 
 FURTHER_SEED = 1009  # between the seeds of a workload's draws, of which some have a sequence of another in them
 
+MOST_BYTES = 1 << 30  # of a workload's tensors, of which up to a dozen batches are held at once
+MOST_STEPS: Mapping[str, int] = {"cuda": 192, "cpu": 70, "interpreter": 6}
+"""Tokens of a sequence that `--path` computes one by one."""
 COUNTS: Mapping[str, tuple[int, ...]] = {"cuda": (1, 2, 8, 32, 128), "cpu": (1, 2, 8), "interpreter": (1, 2)}
 """Sizes of the batches that a sequence is launched in, by where that is; kernels choose by size what they launch."""
 
@@ -102,6 +106,16 @@ class Batch:
             for tensors in (self.workspace.inputs, self.workspace.pristine):
                 _bytes(self.part(spec, tensors[spec.name], to)).copy_(_bytes(given))
 
+    def adopt_step(self, source: Batch, span: Span, to: Span) -> None:
+        """Gives a sequence the inputs of one of another op's tokens, by their names, and the state before it."""
+        given = {spec.name: spec for spec in source.workspace.op.inputs}
+        for spec in self.workspace.op.inputs:
+            if spec.name != self.batching.slot and spec.name in given:
+                part = source.part(given[spec.name], source.workspace.pristine[spec.name], span)
+                for tensors in (self.workspace.inputs, self.workspace.pristine):
+                    target = self.part(spec, tensors[spec.name], to)
+                    target.copy_(part.reshape(target.shape))
+
     def adopt_state(self, source: Batch, outputs: dict[str, torch.Tensor], span: Span, to: Span) -> None:
         """Begins a sequence with the state that another call left in its `outputs`, after its last token."""
         assert self.batching.state
@@ -181,6 +195,34 @@ class Pairs:
         drawn = Workspace.make(self.op, worker.numerics, workload, seed=seed, device=device, scenario=kind)
         return Batch(drawn, self.op.batching or Batching())
 
+    def forget(self) -> None:
+        """Drops what was drawn, which a kernel may have changed."""
+        for cached in (self.of, self.base, self.of_size):
+            cached.cache_clear()
+
+    def steps(self, workload: Workload, op: Op, numerics: Numerics) -> tuple[Batch, list[Batch]]:
+        """A batch of the workload's sequences, or of the beginning of its first, and one of another op for each token.
+
+        The first of these begins with the batch's states. What the ops do not both have stays as it was drawn.
+        """
+        drawn, batching = self._drawn(workload), self.op.batching
+        assert batching and op.batching
+        lengths = lengths_of(batching, workload)
+        if batching.lengths:
+            lengths = (min(max(lengths), MOST_STEPS[self._where]),)
+        base = self.base(drawn.resized(lengths) or workload)
+        sizes = {name: size for name, size in workload.axes.items() if name in op.workloads.default.axes}
+        of_step = op.workload({**sizes, op.batching.sequences: len(lengths)})
+        steps = []
+        for token in range(max(lengths)):
+            device, seed = self._workspaces.task.device, self._workspaces.task.seed + FURTHER_SEED
+            made = Workspace.make(op, numerics, of_step, seed=seed, device=device, scenario=op.scenarios[0])
+            made.scalars.update({name: base.workspace.scalars[name] for name in made.scalars})
+            steps.append(Batch(made, op.batching))
+            for place in range(len(lengths)):
+                steps[-1].adopt_step(base, Span(place, token, token + 1), Span(place))
+        return base, steps
+
     def _batch(self, drawn: _Drawn) -> Iterator[Pair]:
         base = self.base(drawn.workload)
         count = len(base.lengths)
@@ -199,7 +241,7 @@ class Pairs:
         base, drawn = self.base(workload), self._drawn(workload)
         beside = min(max(base.lengths[0], BESIDE), MOST_BESIDE) if self._where == "cuda" else BESIDE
         changed = drawn.resized([*base.lengths[:size], *([beside, beside // 2 + 1] * size)][:size])
-        if changed is None:
+        if changed is None or self.op.tensor_bytes(changed) > MOST_BYTES:
             return None
         other = drawn.batch(changed, 1)
         for place in range(min(size, len(base.lengths))):

@@ -14,7 +14,7 @@ from pathlib import Path
 from gdnbench.analyse.exit_code import exit_code_of_statuses
 from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.request import device_of, requested_captures, requested_workloads, sizes_of, slug_of, timed_at
-from gdnbench.catalog.select import select_variants
+from gdnbench.catalog.select import find_variant, resolve_op, select_variants
 from gdnbench.codegen import ahead
 from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU, build_cases
 from gdnbench.errors import ExitCode, MachineError, UsageError
@@ -145,6 +145,7 @@ def verify_variants(
     seed: int | None,
     quick: bool = False,
     invariance: bool = False,
+    path: str = "",
     step_limit_s: float,
     gpu: Gpu | None,
     observer: Observer,
@@ -153,7 +154,8 @@ def verify_variants(
     """Verifies variants in worker processes; with `quick` each on the inputs that are timed at its smallest workload.
 
     With `warm`, workers are forked from a process that stays up. With `invariance` every kind of invariance is tested;
-    claimed ones always are.
+    claimed ones always are. `path` is the label of another op's kernel of single steps, to
+    compare with a call of it for each token.
 
     Without a GPU, Triton and CUDA kernels run in interpreters, by default at the smallest workloads alone, and CUDA
     kernels are compiled for Hopper and Blackwell. Raises UsageError for an invalid seed or limit, and GdnbenchError for
@@ -162,6 +164,8 @@ def verify_variants(
     of_op = find_op(catalog, op)
     if invariance and of_op.batching is None:
         raise UsageError(f"{op} does not say how its inputs are batched", HOW_TO_BATCH)
+    if path:
+        _check_path(catalog, of_op, path)
     settings = Settings(seed=secrets.randbelow(2**31) if seed is None else seed, step_limit_s=step_limit_s)
     captured = requested_captures(of_op, inputs, axes, suite)
     sizes = sizes_of(captured) or requested_workloads(of_op, axes, suite, VERIFY_SUITE)
@@ -186,6 +190,7 @@ def verify_variants(
         scenarios={case.id: of_op.inputs_to_verify(case.workload)[:1] for case in cases} if quick else {},
         captured={each.profile: (str(each.path), each.sha256) for each in captured},
         invariance=invariance,
+        path=path,
     )
     with tempfile.TemporaryDirectory(prefix="gdnbench-verify-") as folder:
         if gpu:
@@ -200,6 +205,19 @@ def verify_variants(
     able = {label: workload for label, entry in refusing.items() if (workload := entry.able_workload())}
     paths = {each.profile: str(each.path) for each in captured}
     return replace(verified, able=able, captured=paths, quick=quick, invariance=invariance)
+
+
+def _check_path(catalog: Catalog, op: Op, label: str) -> None:
+    """Raises UsageError unless a label names one kernel, of an op whose single steps compute what `op` does."""
+    step = find_op(catalog, resolve_op(catalog, "", [label]))
+    find_variant(catalog, step.name, label)
+    own, inputs = op.batching, {spec.name for spec in op.inputs}
+    fits = own and own.tokens and own.state and step.batching and step.batching.state and not step.batching.tokens
+    if not fits or {spec.name for spec in step.inputs} - inputs or set(step.scalars) - set(op.scalars):
+        raise UsageError(
+            f"--path: {step.name} is not a single step of {op.name}, with inputs and scalars of the same names",
+            "a path is of prefill by a decode kernel, or of verify by a decode-pool kernel",
+        )
 
 
 def _verify_on_gpu(

@@ -106,6 +106,7 @@ class Task:
     # examining only: scenarios to verify, by case id; a case without an entry is verified in all
     scenarios: dict[str, tuple[str, ...]] = field(default_factory=dict)
     invariance: bool = False  # examining only: whether every kind of invariance is tested, or claimed ones alone
+    path: str = ""  # examining only, beside `invariance`: the label of a kernel of single steps to compare with
     # path and SHA-256 of captured inputs, by profile
     captured: dict[str, tuple[str, str]] = field(default_factory=dict)
     case_kind: ClassVar[type[Case]] = Case
