@@ -180,6 +180,12 @@ def test_no_run_of_this_code_at_every_workload(ready, stored, verified, more, sa
     assert check["command"].startswith("gdnbench run gemm-good --suite default --out ")
 
 
+def test_a_claim_of_an_earlier_run_that_is_made_no_more_is_told(ready, stored, verified):
+    run = stored("gemm-good", claims={"gemm-good": {"rerun": True, "split": False}})
+    _, document = ready("gemm-good")
+    assert f"; no longer claims rerun invariance, which held in {run.name}" in document["checks"]["suite"]["what"]
+
+
 def test_a_kernel_that_is_slower_over_the_suite_is_not_ready(ready, command_line, stored, verified):
     stored("gemm-good", speedup=0.8)
     code, document = ready("gemm-good")

@@ -12,6 +12,8 @@ from gdnbench.model.workload_spec import Axis, WorkloadSpec
 
 pytestmark = pytest.mark.slow
 
+FEW = ("--rounds", "3", "--samples", "2", "--margin", "0.9")
+
 OP = '''"""Running sums of sequences, each from its own state on."""
 
 from gdnbench import Axis, AxisList, Batching, Op, RoundoffGate, Shape, TensorSpec, WorkloadSpec
@@ -129,6 +131,47 @@ def add(root, op, name, fault, claims="", params="{}"):
     )
 
 
+STEP = '''"""One token of `sums`."""
+
+from gdnbench import Axis, Batching, Op, RoundoffGate, TensorSpec, WorkloadSpec
+
+op = Op(
+    name="steps",
+    title="one token of running sums",
+    workloads=WorkloadSpec(
+        axes=(Axis("B", default=1, doc="sequences"), Axis("W", default=8, doc="columns", compile_time=True)),
+        size=("B",),
+    ),
+    inputs=tuple(TensorSpec(name, ("B", "W"), "fp32") for name in ("x", "gate", "state")),
+    outputs=(TensorSpec("y", ("B", "W"), "fp32"), TensorSpec("new_state", ("B", "W"), "fp32")),
+    gates=(RoundoffGate("y"), RoundoffGate("new_state")),
+    batching=Batching(sequences="B", state=("state", "new_state")),
+)
+'''
+STEP_NUMERICS = """import torch
+
+
+def make_inputs(workload, seed, device, scenario):
+    random = torch.Generator().manual_seed(seed)
+    return {name: torch.randn((workload.B, workload.W), generator=random) for name in ("x", "gate", "state")}, {}
+
+
+def oracle(t, scalars):
+    y = t["state"].double() + t["x"].double() * t["gate"].double()
+    return {"y": y, "new_state": y}
+
+
+def roundoff(t, scalars):
+    return dict.fromkeys(("y", "new_state"), 4 * (t["state"].abs() + (t["x"] * t["gate"]).abs()))
+"""
+STEP_BODY = """def bind(t, workload, params):
+    def run():
+        t.y.copy_(t.state + t.x * t.gate)
+        t.new_state.copy_(t.y)
+        return t.y, t.new_state
+
+    return run
+"""
 CUDA = """extern "C" __global__ void sums(const float* x, const float* gate, const float* state,
                                 const long long* offsets, float* y, float* new_state,
                                 long long T, long long N, long long ENDS) {
@@ -174,6 +217,12 @@ def bench(tmp_path_factory):
     add(root, "sums", "by-call", f"if CALLS[0] % 2: {NUDGED}", '    invariant=("rerun",),\n')
     add_cuda(root, "cuda", "1.0f")
     add_cuda(root, "cuda-lies", "gridDim.x == 2 ? 1.00000024f : 1.0f")
+    (root / "steps" / "one").mkdir(parents=True)
+    (root / "steps" / "op.py").write_text(STEP)
+    (root / "steps" / "numerics.py").write_text(STEP_NUMERICS)
+    (root / "steps" / "one" / "kernel.py").write_text(STEP_BODY)
+    declared = '"""A step."""\n\nfrom gdnbench import TorchKernel\n\nkernel = TorchKernel(name="steps-one")\n'
+    (root / "steps" / "one" / "variant.py").write_text(declared)
     add(root, "untold", "claims", "", '    invariant=("batch",),\n')
     add(root, "untold", "rerun", "", '    invariant=("rerun",),\n')
     return Gdnbench(tmp_path_factory.mktemp("home"), (root,), in_process=True)
@@ -181,6 +230,10 @@ def bench(tmp_path_factory):
 
 def verify(bench, *arguments):
     return bench("verify", *arguments, "--gpu", "cpu", "--seed", "1", "-q")
+
+
+def verify_ready(bench, kernel):
+    return bench("verify", kernel, "--ready", "--gpu", "cpu", "--json", "-q").document
 
 
 @pytest.fixture(scope="module")
@@ -213,6 +266,8 @@ def test_claims_that_hold_are_gates_that_pass(bench):
     claimed = ("batch", "order", "append", "chunking", "rerun")
     assert [gates[f"{kind} invariance"] for kind in claimed] == [True] * len(claimed)
     assert "invariance" not in done.document
+    checks = {check["name"]: check for check in verify_ready(bench, "sums-claims")["checks"]}
+    assert checks["numbers"]["what"].endswith("; claims hold: batch, order, append, chunking, rerun")
 
 
 def test_a_false_claim_fails_and_names_the_pair_and_the_first_element(bench):
@@ -246,6 +301,43 @@ def test_an_op_that_does_not_say_where_its_sequences_lie(bench, words, told):
     assert told in done.err
     assert "batching=Batching(" in done.err
     assert verify(bench, "untold-rerun").code == 0
+
+
+@pytest.mark.parametrize(("kernel", "is_equal"), [("sums-honest", True), ("sums-peeks", False)])
+def test_a_path_is_compared_token_by_token_and_state_by_state(bench, kernel, is_equal):
+    words = ("--shape", "lengths=9", "--quick", "--invariance", "--path", "steps-one", "--json")
+    done = verify(bench, kernel, *words)
+    (path,) = [row for row in done.document["invariance"] if row["kind"] == "path"]
+    assert path["skipped"] == ""
+    assert path["of"] == 9 * 8 + 8  # each token's output, and the last state
+    assert (path["differing"] == 0) is is_equal
+    assert path["pair"] == "W=8 lengths=9 | 9 calls of steps-one"
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (("sums-honest", "--path", "steps-one"), "--path is of --invariance"),
+    (("steps-one", "--invariance", "--path", "sums-honest"), "sums is not a single step of steps"),
+])  # fmt: skip
+def test_a_path_that_makes_no_sense_is_refused(bench, words, told):
+    done = verify(bench, *words)
+    assert done.code == 2
+    assert told in done.err
+
+
+def test_a_run_stores_whether_claims_held(bench):
+    done = bench.run("sums-claims,sums-lies", "--gpu", "cpu", "--baseline", "sums-claims", *FEW)
+    claims = done.info["claims"]
+    assert claims["sums-claims"] == dict.fromkeys(("batch", "order", "append", "chunking", "rerun"), True)
+    assert claims["sums-lies"] == {**claims["sums-claims"], "batch": False}
+    assert done.rows["sums-lies"]["status"] == "wrong-numbers"
+    assert "claims batch invariance" in done.rows["sums-lies"]["reason"]
+
+
+def test_a_score_warns_of_what_the_kernel_does_not_claim(bench):
+    words = ("--against", "sums-claims", "--gpu", "cpu", "--budget", "1s", "--fresh", "--json")
+    done = bench("score", "sums-honest", *words)
+    told = "sums-honest does not claim batch, order, append, chunking, rerun invariance, which sums-claims claims"
+    assert told in done.document["warnings"]
 
 
 def test_claims_are_no_part_of_the_source(bench):

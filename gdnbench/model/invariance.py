@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from gdnbench.errors import DeclarationError
-from gdnbench.model.declaration import TensorSpec
+
+if TYPE_CHECKING:
+    from gdnbench.model.declaration import TensorSpec
 
 Invariance = Literal["batch", "order", "append", "chunking", "split", "rerun"]
 """A kind of invariance. A kernel that has it gives a sequence the same bits, whatever

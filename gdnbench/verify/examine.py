@@ -29,7 +29,7 @@ from gdnbench.verify.check import (
 )
 from gdnbench.verify.forms import FormTrial
 from gdnbench.verify.invariance import InvarianceTest, claim_gates
-from gdnbench.verify.pairs import Pairs
+from gdnbench.verify.pairs import InvariancePairs
 from gdnbench.verify.rotation import Workspaces
 from gdnbench.workers.cold import SharedMemoryPoison
 from gdnbench.workers.device import (
@@ -62,7 +62,7 @@ def examine_all(task: Task, channel: EventChannel) -> None:
     device = CudaDevice() if task.device == "cuda" else CpuDevice()
     watch = TamperWatch(device)  # before declarations are loaded, which run code
     workspaces = Workspaces(task)
-    pairs = Pairs(workspaces, task.device)
+    pairs = InvariancePairs(workspaces, task.device)
     trial = FormTrial(task, channel, device, workspaces)
 
     with device.current():
@@ -94,7 +94,7 @@ class Examination:
     channel: EventChannel
     device: WorkerDevice
     workspaces: Workspaces
-    pairs: Pairs
+    pairs: InvariancePairs
     case: Case
     poison_shared: Callable[[], None]
 

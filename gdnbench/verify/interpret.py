@@ -22,7 +22,7 @@ from gdnbench.model.workload import Workload
 from gdnbench.store.journal import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun
 from gdnbench.verify.check import Oracle, contest_error, launch_once, verify_kernel
 from gdnbench.verify.invariance import InvarianceTest, claim_gates
-from gdnbench.verify.pairs import Pairs
+from gdnbench.verify.pairs import InvariancePairs
 from gdnbench.verify.rotation import Workspaces
 from gdnbench.workers.device import CpuDevice, TimeLimit
 from gdnbench.workers.task import Task
@@ -37,7 +37,7 @@ MOST_TOLD = 3  # findings named in a reason; the rest are counted
 def interpret_all(task: Task, channel: EventChannel) -> None:
     """Verifies each case on its kinds of inputs, by default on all."""
     workspaces = Workspaces(task)
-    pairs = Pairs(workspaces, "interpreter")
+    pairs = InvariancePairs(workspaces, "interpreter")
     for case in task.cases:
         scenarios = task.scenarios.get(case.id, workspaces.kinds(case.workload))
         channel.send(_Interpretation(task, channel, workspaces, pairs, case).conduct(scenarios))
@@ -48,7 +48,9 @@ class _OverdueError(Exception):
 
 
 class _Interpretation:
-    def __init__(self, task: Task, channel: EventChannel, workspaces: Workspaces, pairs: Pairs, case: Case) -> None:
+    def __init__(
+        self, task: Task, channel: EventChannel, workspaces: Workspaces, pairs: InvariancePairs, case: Case
+    ) -> None:
         self._task, self._channel, self._workspaces, self._pairs, self._case = task, channel, workspaces, pairs, case
         self._entry = workspaces.entry(case)
         self._interpreted: InterpretedCuda | InterpretedTriton

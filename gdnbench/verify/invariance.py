@@ -23,7 +23,7 @@ from gdnbench.model.status import GateResult, Status
 from gdnbench.model.workload import Workload
 from gdnbench.verify.check import Oracle, consult_oracle
 from gdnbench.verify.gates import differs, in_gate
-from gdnbench.verify.pairs import MOST_BYTES, Batch, Pair, Pairs, Span, resized
+from gdnbench.verify.pairs import MOST_BYTES, Batch, InvariancePairs, Pair, TokenSpan, resized
 from gdnbench.verify.rotation import Workspaces
 
 Outputs = dict[str, torch.Tensor]
@@ -55,7 +55,7 @@ class InvarianceTest:
         self,
         case: Case,
         workspaces: Workspaces,
-        pairs: Pairs,
+        pairs: InvariancePairs,
         where: str,
         launch: LaunchTimes,
         name_functions: NameFunctions = lambda *_: (),
@@ -119,7 +119,7 @@ class InvarianceTest:
             for number, step in enumerate(steps):
                 if number:
                     for place in range(len(step.lengths)):
-                        step.adopt_state(launched[-1].batch, launched[-1].outputs, Span(place), Span(place))
+                        step.adopt_state(launched[-1].batch, launched[-1].outputs, TokenSpan(place), TokenSpan(place))
                 at = step.workspace.workload
                 launched.append(self._launch(step, catalog.at(chosen, at, self._gpu)))
         except Exception as error:
@@ -295,7 +295,9 @@ class _Comparison:
             if pair.second is None or self.second is None:
                 continue
             for each in pair.same_in_second:
-                span, place = (each.one, each.other) if has_tokens else (Span(each.one.place), Span(each.other.place))
+                span, place = (
+                    (each.one, each.other) if has_tokens else (TokenSpan(each.one.place), TokenSpan(each.other.place))
+                )
                 later = pair.second.part(spec, self.second.outputs[spec.name], place)
                 yield spec, one.batch.part(spec, left, span), later
 
@@ -310,9 +312,13 @@ class _Comparison:
                 if name not in specs or (token < last and not one.batch.has_tokens(spec)):
                     continue
                 for place in range(len(one.batch.lengths)):
-                    span = Span(place, token, token + 1) if one.batch.has_tokens(spec) else Span(place)
+                    span = TokenSpan(place, token, token + 1) if one.batch.has_tokens(spec) else TokenSpan(place)
                     own = one.batch.part(spec, one.outputs[spec.name], span)
-                    yield spec, own, step.batch.part(specs[name], step.outputs[name], Span(place)).reshape(own.shape)
+                    yield (
+                        spec,
+                        own,
+                        step.batch.part(specs[name], step.outputs[name], TokenSpan(place)).reshape(own.shape),
+                    )
 
 
 def claim_gates(results: Sequence[InvarianceResult], scenario: str) -> tuple[GateResult, ...]:

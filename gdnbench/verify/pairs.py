@@ -30,7 +30,7 @@ COUNTS: Mapping[str, tuple[int, ...]] = {"cuda": (1, 2, 8, 32, 128), "cpu": (1, 
 
 
 @dataclass(frozen=True)
-class Span:
+class TokenSpan:
     """A sequence by its place in the batch, and of its tokens those from `first` to before `last`, None for its end."""
 
     place: int
@@ -72,7 +72,7 @@ class Batch:
         slots: list[int] = self.workspace.pristine[self.batching.slot].tolist() if self.batching.slot else []
         return slots
 
-    def part(self, spec: TensorSpec, tensor: torch.Tensor, span: Span) -> torch.Tensor:
+    def part(self, spec: TensorSpec, tensor: torch.Tensor, span: TokenSpan) -> torch.Tensor:
         """The view of a sequence's own elements, with all axes; of all elements, where they are the whole batch's."""
         batching, length = self.batching, self.lengths[span.place]
         last = length if span.last is None else span.last
@@ -92,31 +92,25 @@ class Batch:
         tokens = {dim: sizes[dim] for dim in spec.dims if isinstance(dim, str) and dim in self.batching.tokens}
         return bool(tokens) and (bool(self.batching.lengths) or self.lengths[0] in tokens.values())
 
-    def adopt(self, source: Batch, span: Span, to: Span, names: Sequence[str] = ()) -> None:
-        """Gives a span of this batch's inputs, by default of all, the bytes of a span of another's.
+    def adopt(self, source: Batch, span: TokenSpan, to: TokenSpan, names: Sequence[str] = ()) -> None:
+        """Gives a span of this batch's inputs, by default of all, the bytes of a span of another's, by their names.
 
-        What tells where sequences lie stays as it is; what belongs to the whole batch becomes the other's.
+        What tells where sequences lie stays as it is; what belongs to the whole batch becomes the other's. The other
+        may be of another op, with some inputs of the same names.
         """
-        op, batching = self.workspace.op, self.batching
-        placing = {batching.slot, op.ends.get(batching.lengths, "")}
+        op, given = self.workspace.op, {spec.name: spec for spec in source.workspace.op.inputs}
+        placing = {self.batching.slot, op.ends.get(self.batching.lengths, "")}
+        scalars = self.workspace.scalars
+        scalars.update({name: value for name, value in source.workspace.scalars.items() if name in scalars})
         for spec in op.inputs:
-            if spec.name in placing or (names and spec.name not in names):
+            if spec.name in placing or spec.name not in given or (names and spec.name not in names):
                 continue
-            given = source.part(spec, source.workspace.pristine[spec.name], span)
+            part = _bytes(source.part(given[spec.name], source.workspace.pristine[spec.name], span))
             for tensors in (self.workspace.inputs, self.workspace.pristine):
-                _bytes(self.part(spec, tensors[spec.name], to)).copy_(_bytes(given))
+                target = _bytes(self.part(spec, tensors[spec.name], to))
+                target.copy_(part.reshape(target.shape))
 
-    def adopt_step(self, source: Batch, span: Span, to: Span) -> None:
-        """Gives a sequence the inputs of one of another op's tokens, by their names, and the state before it."""
-        given = {spec.name: spec for spec in source.workspace.op.inputs}
-        for spec in self.workspace.op.inputs:
-            if spec.name != self.batching.slot and spec.name in given:
-                part = source.part(given[spec.name], source.workspace.pristine[spec.name], span)
-                for tensors in (self.workspace.inputs, self.workspace.pristine):
-                    target = self.part(spec, tensors[spec.name], to)
-                    target.copy_(part.reshape(target.shape))
-
-    def adopt_state(self, source: Batch, outputs: dict[str, torch.Tensor], span: Span, to: Span) -> None:
+    def adopt_state(self, source: Batch, outputs: dict[str, torch.Tensor], span: TokenSpan, to: TokenSpan) -> None:
         """Begins a sequence with the state that another call left in its `outputs`, after its last token."""
         assert self.batching.state
         specs = {spec.name: spec for spec in (*self.workspace.op.inputs, *self.workspace.op.outputs)}
@@ -139,8 +133,8 @@ def _bytes(tensor: torch.Tensor) -> torch.Tensor:
 class Same:
     """A span of the first batch of a pair, and the span of the other that has the same inputs."""
 
-    one: Span
-    other: Span
+    one: TokenSpan
+    other: TokenSpan
 
 
 @dataclass(frozen=True)
@@ -160,7 +154,7 @@ class Pair:
     same_in_second: tuple[Same, ...] = ()
 
 
-class Pairs:
+class InvariancePairs:
     """Makes the pairs of a workload, by kind; drawn inputs are kept for the kernels that follow at the same one."""
 
     def __init__(self, workspaces: Workspaces, where: str) -> None:
@@ -217,10 +211,9 @@ class Pairs:
         for token in range(max(lengths)):
             device, seed = self._workspaces.task.device, self._workspaces.task.seed + FURTHER_SEED
             made = Workspace.make(op, numerics, of_step, seed=seed, device=device, scenario=op.scenarios[0])
-            made.scalars.update({name: base.workspace.scalars[name] for name in made.scalars})
             steps.append(Batch(made, op.batching))
             for place in range(len(lengths)):
-                steps[-1].adopt_step(base, Span(place, token, token + 1), Span(place))
+                steps[-1].adopt(base, TokenSpan(place, token, token + 1), TokenSpan(place))
         return base, steps
 
     def _batch(self, drawn: _Drawn) -> Iterator[Pair]:
@@ -228,12 +221,17 @@ class Pairs:
         count = len(base.lengths)
         if count > 1:
             beside = drawn.batch(drawn.workload, 1)
-            beside.adopt(base, Span(0), Span(0))
-            yield Pair(f"{drawn.workload} | other sequences beside the first", base, beside, (Same(Span(0), Span(0)),))
+            beside.adopt(base, TokenSpan(0), TokenSpan(0))
+            yield Pair(
+                f"{drawn.workload} | other sequences beside the first",
+                base,
+                beside,
+                (Same(TokenSpan(0), TokenSpan(0)),),
+            )
         for size in COUNTS[self._where]:
             other = self.of_size(drawn.workload, size) if size != count else None
             if other is not None:
-                same = tuple(Same(Span(place), Span(place)) for place in range(min(size, count)))
+                same = tuple(Same(TokenSpan(place), TokenSpan(place)) for place in range(min(size, count)))
                 yield Pair(drawn.told(other.workspace.workload), base, other, same)
 
     def _of_size(self, workload: Workload, size: int) -> Batch | None:
@@ -245,7 +243,7 @@ class Pairs:
             return None
         other = drawn.batch(changed, 1)
         for place in range(min(size, len(base.lengths))):
-            other.adopt(base, Span(place), Span(place))
+            other.adopt(base, TokenSpan(place), TokenSpan(place))
         return other
 
     def _order(self, drawn: _Drawn) -> Iterator[Pair]:
@@ -257,7 +255,7 @@ class Pairs:
         if turned is None:
             return
         one, other = base.workspace.workload, drawn.batch(turned, 2)
-        same = tuple(Same(Span(place), Span((place + 1) % len(lengths))) for place in range(len(lengths)))
+        same = tuple(Same(TokenSpan(place), TokenSpan((place + 1) % len(lengths))) for place in range(len(lengths)))
         for each in same:
             other.adopt(base, each.one, each.other)
         slots = ", and each in another slot" if drawn.batching.slot else ""
@@ -270,13 +268,13 @@ class Pairs:
         places = [place for place, tokens in enumerate(cut) if tokens]
         if not batching.tokens or not places:
             return
-        same = tuple(Same(Span(place, 0, cut[place]), Span(place, 0, cut[place])) for place in places)
+        same = tuple(Same(TokenSpan(place, 0, cut[place]), TokenSpan(place, 0, cut[place])) for place in places)
         every = [spec.name for spec in base.workspace.op.inputs if base.has_tokens(spec)]
         behind = f"behind token {cut[places[0]]:,}"
         for names, told in ((batching.gates, f"other gates {behind}"), (every, f"other tokens {behind}")):
             further, other = drawn.batch(drawn.workload, 1), drawn.batch(drawn.workload)
             for place in places if names else ():
-                span = Span(place, cut[place])
+                span = TokenSpan(place, cut[place])
                 other.adopt(further, span, span, names)
             if names:
                 yield Pair(f"{drawn.workload} | {told}", base, other, same, tokens_only=True)
@@ -285,7 +283,7 @@ class Pairs:
             other = drawn.batch(shorter, 1)
             for place, length in enumerate(base.lengths):
                 tokens = cut[place] or length
-                other.adopt(base, Span(place, 0, tokens), Span(place, 0, tokens))
+                other.adopt(base, TokenSpan(place, 0, tokens), TokenSpan(place, 0, tokens))
             yield Pair(f"{drawn.workload} | cut {behind}", base, other, same, tokens_only=True)
 
     def _chunking(self, drawn: _Drawn) -> Iterator[Pair]:
@@ -306,8 +304,8 @@ class Pairs:
         base, one, two = self.base(whole), drawn.batch(begun, 1), drawn.batch(ended, 1)
         same, later = [], []
         for place, (first, rest) in enumerate(zip(firsts, rests, strict=True)):
-            same.append(Same(Span(place, 0, first), Span(place, 0, first)))
-            later.append(Same(Span(place, first), Span(place, 0, rest)))
+            same.append(Same(TokenSpan(place, 0, first), TokenSpan(place, 0, first)))
+            later.append(Same(TokenSpan(place, first), TokenSpan(place, 0, rest)))
             one.adopt(base, same[-1].one, same[-1].other)
             two.adopt(base, later[-1].one, later[-1].other)
         yield Pair(f"{whole} | {firsts[0]:,} tokens, then the rest", base, one, tuple(same), True, two, tuple(later))
@@ -317,7 +315,7 @@ class Pairs:
 class _Drawn:
     """The draws of a workload and of those that differ in their sequences."""
 
-    pairs: Pairs
+    pairs: InvariancePairs
     batching: Batching
     workload: Workload
 

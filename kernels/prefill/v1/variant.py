@@ -43,4 +43,5 @@ kernel = CudaKernel(
             arguments=("q", "k", "v", "state", "cu_seqlens", "scale", "output", "new_state", "prepared"),
         ),
     ),
+    invariant=("batch", "order", "append", "chunking", "rerun"),
 )

@@ -73,4 +73,5 @@ kernel = CudaKernel(
             arguments=("v", "state", "cu_seqlens", "scale", "output", "new_state", "prepared", "loaded", "N", "CHUNKS"),
         ),
     ),
+    invariant=("order", "rerun"),
 )

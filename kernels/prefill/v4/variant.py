@@ -65,4 +65,5 @@ kernel = CudaKernel(
             ),
         ),
     ),
+    invariant=("order", "rerun"),
 )

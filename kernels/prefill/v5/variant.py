@@ -109,4 +109,5 @@ kernel = CudaKernel(
             ),
         ),
     ),
+    invariant=("order", "rerun"),
 )
