@@ -280,7 +280,7 @@ MADE = {
         for name in ("joint", "raced", "apart", "text", "floors")
     },
     **{f"made-{name}": (f"made {name}", "80 json csv") for name in ("compared-missing",)},
-    **{f"made-{name}": (f"made {name}", TABLES) for name in ("verdicts",)},
+    **{f"made-{name}": (f"made {name}", TABLES) for name in ("verdicts", "verdicts-invariance")},
     "made-flops": ("made flops", "80 120 json csv"),
     "made-compared": ("made compared", f"{TABLES} md"),
     **{

@@ -13,6 +13,7 @@ from run_data import case, failed, measured, store, store_bound_by_flops, timing
 from stamps_data import about, specialised, stamps
 from sweep_data import JOINT, KERNEL, LARGE, SMALL, point, store_sweep, sweep_of
 
+from gdnbench.model.invariance import InvarianceResult
 from gdnbench.model.measurement import InputsEffect, Measurement, OneForAll, Place
 from gdnbench.model.status import GateResult, Role, Status, WrongElements
 from gdnbench.store.journal import Examined
@@ -236,6 +237,19 @@ CASES = (GOOD, GOOD_64, BAD, BAD_3, FAR, UNSAFE)
 HERE = {GOOD.id: "Triton's interpreter", UNSAFE.id: "the interpreter of PTX"}
 
 
+EQUAL = InvarianceResult("batch", True, "B=1 | B=8", 3, 0, 2048)
+DEPENDING = {
+    GOOD.id: replace(JUDGED[GOOD.id], invariance=(
+        EQUAL,
+        InvarianceResult("append", False, skipped="there are no sequences of two tokens or more"),
+        InvarianceResult("split", False, "BV=128 | 2", 2, 7, 1024, "output[0, 3], 1 and 1.5", 0.078, "BV=128 | 2"),
+    )),
+    GOOD_64.id: replace(JUDGED[GOOD_64.id], invariance=(
+        replace(EQUAL, pair="B=64 | B=1", differing=64, first="output[0, 3], 1 and -1", in_gates=math.inf),
+    )),
+}  # fmt: skip
+
+
 def compiled(*places):
     """Prints verdicts of three workloads, of which those at some places only compile."""
     cases = tuple(case("decode-v4", workload=decode_at(B=number + 1)) for number in range(3))
@@ -260,6 +274,9 @@ def comparison(*sides, **how):
 
 PRINTED = {
     "verdicts": lambda **form: print_verdicts(Verification(7, "cpu", CASES, JUDGED, HERE), **form),
+    "verdicts-invariance": lambda **form: print_verdicts(
+        Verification(7, "cpu", CASES, JUDGED | DEPENDING, HERE, invariance=True), **form
+    ),
     "verdicts-some": compiled(1),
     "verdicts-none": compiled(0, 1, 2),
     "compared": comparison(run_of(KERNELS), run_of(KERNELS, "other", strays=SLOWER, launch=0.12)),

@@ -230,9 +230,13 @@ _INVARIANCE: tuple[Column[_Tested], ...] = (
     Column("in_gates", lambda row: row.result.in_gates, "in gates", lambda row: _in_gates(row.result), right=True),
     Column("pair", lambda row: row.result.pair, "pair", _pair, fold=True),
     Column("first", lambda row: row.result.first),
-    Column("between", lambda row: row.result.between, "between them", fold=True),
+    Column("between", lambda row: row.result.between, "between them", lambda row: _between(row.result), fold=True),
     Column("skipped", lambda row: row.result.skipped),
 )
+
+
+def _between(result: InvarianceResult) -> str:
+    return result.between or ("nothing that it declares" if result.differing else "")
 
 
 def _in_gates(result: InvarianceResult) -> str:

@@ -25,7 +25,7 @@ FURTHER_SEED = 1009  # between the seeds of a workload's draws, of which some ha
 MOST_BYTES = 1 << 30  # of a workload's tensors, of which up to a dozen batches are held at once
 MOST_STEPS: Mapping[str, int] = {"cuda": 192, "cpu": 70, "interpreter": 6}
 """Tokens of a sequence that `--path` computes one by one."""
-COUNTS: Mapping[str, tuple[int, ...]] = {"cuda": (1, 2, 8, 32, 128), "cpu": (1, 2, 8), "interpreter": (1, 2)}
+COUNTS: Mapping[str, tuple[int, ...]] = {"cuda": (1, 2, 8, 32), "cpu": (1, 2, 8), "interpreter": (1, 2)}
 """Sizes of the batches that a sequence is launched in, by where that is; kernels choose by size what they launch."""
 
 
