@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -254,7 +254,9 @@ class Examination:
     def _functions_of_python(self, entry: CatalogEntry, variant: Variant, workspace: Workspace) -> tuple[str, ...]:
         if not (isinstance(entry.kernel, TorchKernel) and isinstance(self.device, CudaDevice)):
             return ()
-        return capture(load(entry, variant, workspace.workload)(workspace), strict=False).launched
+        with suppress(Exception):  # one that cannot be captured is told so by its own step
+            return capture(load(entry, variant, workspace.workload)(workspace), strict=False).launched
+        return ()
 
     def _capture(self, run: Launcher, device: CudaDevice) -> None:
         """Captures first leniently, so that work on other streams is found and named, then strictly."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -11,7 +13,7 @@ import torch
 
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import find_variant
-from gdnbench.errors import GdnbenchError, tell_raised
+from gdnbench.errors import GdnbenchError, ShapeError, tell_raised
 from gdnbench.launch.numerics import load_numerics
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.case import Case, Variant
@@ -23,7 +25,7 @@ from gdnbench.model.status import GateResult, Status
 from gdnbench.model.workload import Workload
 from gdnbench.verify.check import Oracle, consult_oracle
 from gdnbench.verify.gates import differs, in_gate
-from gdnbench.verify.pairs import MOST_BYTES, Batch, InvariancePairs, Pair, TokenSpan, resized
+from gdnbench.verify.pairs import MOST_BYTES, Batch, InvariancePairs, Pair, Same, TokenSpan, resized
 from gdnbench.verify.rotation import Workspaces
 
 Outputs = dict[str, torch.Tensor]
@@ -40,7 +42,7 @@ MOST_CHOICES = 2  # of a param that `split` tries
 
 @dataclass(frozen=True)
 class _Launched:
-    """What one side of a comparison ran, and what it gave; `parts` are views of an output's compared elements."""
+    """What one side of a comparison ran, and copies of what it gave."""
 
     batch: Batch
     entry: CatalogEntry
@@ -62,9 +64,7 @@ class InvarianceTest:
     ) -> None:
         self._case, self._workspaces, self._pairs, self._launch_times = case, workspaces, pairs, launch
         self._where, self._name_functions = where, name_functions
-        catalog, label = workspaces.catalog, case.variant.label
-        self._entry, self._owner = workspaces.entry(case), catalog.owner(label)  # which a revision's kernel has none of
-        self._named = find_variant(catalog, workspaces.op.name, label)[1] if self._owner else case.variant
+        self._entry, self._owner = workspaces.entry(case), workspaces.catalog.owner(case.variant.label)
         on_gpu = workspaces.task.device == "cuda"
         self._gpu = gpu_slug(torch.cuda.get_device_properties(0).name) if on_gpu else CPU
         self._kept: dict[int, _Launched] = {}  # by the batch's id
@@ -111,6 +111,8 @@ class InvarianceTest:
         assert owner
         chosen = find_variant(catalog, owner.op.name, label)[1]
         numerics = load_numerics(owner.op, catalog.op_folders[owner.op.name])
+        if self._pairs.op.tensor_bytes(workload) > MOST_BYTES:
+            return InvarianceResult(PATH, False, skipped=_TOO_LARGE)
         try:
             base, steps = self._pairs.steps(workload, owner.op, numerics)
             if not self._can_do(base):
@@ -169,9 +171,13 @@ class InvarianceTest:
 
     def _variant_at(self, workload: Workload) -> tuple[CatalogEntry, Variant]:
         """The kernel and the params that the case's label stands for at another workload on this device."""
-        if workload == self._case.workload or self._owner is None:
+        if workload == self._case.workload:
             return self._entry, self._case.variant
         return self._workspaces.catalog.at(self._named, workload, self._gpu)
+
+    @cached_property
+    def _named(self) -> Variant:
+        return find_variant(self._workspaces.catalog, self._pairs.op.name, self._case.variant.label)[1]
 
     def _can_do(self, batch: Batch) -> bool:
         entry, _ = self._variant_at(batch.workspace.workload)
@@ -246,7 +252,8 @@ class InvarianceTest:
             return
         tokens = workload.axes[batching.tokens[0]] if batching.tokens else 1
         for power in range(LARGEST_POWER + 1):
-            yield resized(op, batching, workload, (tokens,) * 2**power)
+            with suppress(ShapeError):
+                yield resized(op, batching, workload, (tokens,) * 2**power)
 
     def _largest_in_gates(self, comparison: _Comparison) -> float:
         batch, op = comparison.one.batch, self._pairs.op
@@ -295,11 +302,9 @@ class _Comparison:
             if pair.second is None or self.second is None:
                 continue
             for each in pair.same_in_second:
-                span, place = (
-                    (each.one, each.other) if has_tokens else (TokenSpan(each.one.place), TokenSpan(each.other.place))
-                )
-                later = pair.second.part(spec, self.second.outputs[spec.name], place)
-                yield spec, one.batch.part(spec, left, span), later
+                spans = each if has_tokens else Same(TokenSpan(each.one.place), TokenSpan(each.other.place))
+                later = pair.second.part(spec, self.second.outputs[spec.name], spans.other)
+                yield spec, one.batch.part(spec, left, spans.one), later
 
     def _of_steps(self) -> Iterator[tuple[TensorSpec, torch.Tensor, torch.Tensor]]:
         """Each token's outputs of the same name, and the states after the last one."""
@@ -314,11 +319,8 @@ class _Comparison:
                 for place in range(len(one.batch.lengths)):
                     span = TokenSpan(place, token, token + 1) if one.batch.has_tokens(spec) else TokenSpan(place)
                     own = one.batch.part(spec, one.outputs[spec.name], span)
-                    yield (
-                        spec,
-                        own,
-                        step.batch.part(specs[name], step.outputs[name], TokenSpan(place)).reshape(own.shape),
-                    )
+                    other = step.batch.part(specs[name], step.outputs[name], TokenSpan(place))
+                    yield spec, own, other.reshape(own.shape)
 
 
 def claim_gates(results: Sequence[InvarianceResult], scenario: str) -> tuple[GateResult, ...]:

@@ -222,12 +222,8 @@ class InvariancePairs:
         if count > 1:
             beside = drawn.batch(drawn.workload, 1)
             beside.adopt(base, TokenSpan(0), TokenSpan(0))
-            yield Pair(
-                f"{drawn.workload} | other sequences beside the first",
-                base,
-                beside,
-                (Same(TokenSpan(0), TokenSpan(0)),),
-            )
+            first = Same(TokenSpan(0), TokenSpan(0))
+            yield Pair(f"{drawn.workload} | other sequences beside the first", base, beside, (first,))
         for size in COUNTS[self._where]:
             other = self.of_size(drawn.workload, size) if size != count else None
             if other is not None:
