@@ -54,6 +54,7 @@ class _Nobody:
 
 def _main(more: str, *words: str) -> None:
     from gdnbench.verify.interpret import _Interpretation
+    from gdnbench.verify.pairs import InvariancePairs
     from gdnbench.verify.rotation import Workspaces
 
     roots = (default_roots()[0], Path(more))
@@ -67,7 +68,8 @@ def _main(more: str, *words: str) -> None:
         workspaces = Workspaces(task)
         kinds = workspaces.kinds(workload)
         for scenarios in {ALL: [kinds], FIRST: [kinds[:1]], UNTIL_WRONG: [(kind,) for kind in kinds]}[on]:
-            examined = _Interpretation(task, _Nobody(), workspaces, case).conduct(scenarios)
+            pairs = InvariancePairs(workspaces, "interpreter")
+            examined = _Interpretation(task, _Nobody(), workspaces, pairs, case).conduct(scenarios)
             if examined.status is not Status.OK:
                 break
         print(json.dumps([examined.status, examined.reason]))

@@ -8,4 +8,5 @@ kernel = CudaKernel(
     params={"WARPS": Param(default=2, choices=(1, 2, 4, 8), doc="warps per block, each with a head")},
     grid=lambda shape, p: (-(-shape.B * shape.HV // p.WARPS),),
     block=lambda shape, p: 32 * p.WARPS,
+    invariant=("batch", "order", "rerun"),
 )

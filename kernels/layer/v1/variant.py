@@ -22,4 +22,5 @@ kernel = CudaKernel(
     in_place={"new_conv_pool": "conv_pool", "new_pool": "pool"},
     grid=lambda shape, p: (shape.B * shape.HV * _blocks_a_head(shape, p),),
     block=lambda shape, p: 32 * p.WARPS,
+    invariant=("batch", "order", "rerun"),
 )

@@ -16,4 +16,5 @@ kernel = CudaKernel(
     in_place={"new_conv_pool": "conv_pool"},
     grid=lambda shape, p: (-(-warps(shape) // p.WARPS), shape.B),
     block=lambda shape, p: 32 * p.WARPS,
+    invariant=("batch", "order", "rerun"),
 )
