@@ -61,9 +61,7 @@ class Kernel:
     # kernel is given the output and leaves the input alone. Before every checked launch the output holds the input's
     # values; from one timed launch to the next it evolves.
     in_place: Mapping[str, str] = field(default_factory=dict)
-    # What a sequence's bits do not depend on, as a claim that `verify` tests. Behind a line of its own in `variant.py`,
-    # `invariant=("batch", "rerun"),`, it is no part of the kernel's source: a claim does not change what ran.
-    invariant: tuple[Invariance, ...] = ()
+    invariant: tuple[Invariance, ...] = ()  # claims, which `verify` tests; a line of its own is no part of the source
     # Why the kernel does not support a workload of its op; empty if it does
     check: Callable[[Workload], str] = lambda _workload: ""
 
