@@ -27,7 +27,7 @@ PATH: Literal["path"] = "path"  # what `--path` compares, which nothing claims: 
 GATE_SUFFIX = " invariance"
 """Behind a claimed kind in the name of its gate: `batch invariance`."""
 
-HOW_TO_BATCH = "`batching=Batching(sequences=…)` in op.py, by which axis sequences lie; see docs/verifying.md"
+HOW_TO_BATCH = "let op.py say by which axis: `batching=Batching(sequences=…)`; see docs/verifying.md"
 
 NEED_BATCHING: frozenset[Invariance] = frozenset(INVARIANCES) - {"split", "rerun"}
 
