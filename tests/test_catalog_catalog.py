@@ -46,7 +46,9 @@ def test_every_bundled_kernel_loads_in_the_language_of_its_source_and_says_its_i
         assert name.startswith(f"{entry.op.name}-")
 
 
-@pytest.mark.parametrize("name", ["decode", "decode-pool", "fp8-gemm-pos", *NVFP4, "prefill", "verify"])
+@pytest.mark.parametrize(
+    "name", ["decode", "decode-pool", "decode-split", "fp8-gemm-pos", *NVFP4, "prefill", "verify", "verify-rollback"]
+)
 def test_an_op_names_kernels_that_exist(name):
     catalog = load()
     op = catalog.ops[name]

@@ -50,6 +50,21 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
         The input tensors and the scalars, by name.
     """
     random = torch.Generator(device="cpu").manual_seed(seed)
+    tensors, states = draw_step(shape, random, device, scenario)
+    count = max(FEWEST_SLOTS, SLOTS_PER_SEQUENCE * shape.B)
+    slot = 1 + torch.randperm(count - 1, generator=random)[: shape.B]
+    if scenario == "padded":
+        slot[::6], slot[3::6] = 0, -1
+    pool = other_states(shape, count, random, device)
+    live = slot > 0
+    pool[slot[live].to(device)] = states[live.to(device)].to(pool.dtype)
+    tensors |= {"pool": pool, "slot": slot.int()}
+    scalars = {"scale": shape.K**-0.5, "beta_limit": float(shape.BETA)}
+    return {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}, scalars
+
+
+def draw_step(shape: Shape, random: torch.Generator, device: str, scenario: str) -> tuple[Tensors, torch.Tensor]:
+    """The small tensors of a scenario, on the CPU, and the states [B, HV, V, K] that the batch begins with."""
     tensors = _draw(shape, random)
     states = _written_states(shape, random, device) * (LARGE if scenario == "large-state" else 1.0)
     if scenario == "saturated-gates":
@@ -65,16 +80,7 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
         keys = tensors["mixed_qkv"][..., shape.HQ * shape.K : 2 * shape.HQ * shape.K]
         keys += 2 * keys[:, :1]
     tensors["a"] = gate_of_profile(scenario, tensors, random)
-    count = max(FEWEST_SLOTS, SLOTS_PER_SEQUENCE * shape.B)
-    slot = 1 + torch.randperm(count - 1, generator=random)[: shape.B]
-    if scenario == "padded":
-        slot[::6], slot[3::6] = 0, -1
-    pool = _other_states(shape, count, random, device)
-    live = slot > 0
-    pool[slot[live].to(device)] = states[live.to(device)].to(pool.dtype)
-    tensors |= {"pool": pool, "slot": slot.int()}
-    scalars = {"scale": shape.K**-0.5, "beta_limit": float(shape.BETA)}
-    return {name: tensor.contiguous().to(device) for name, tensor in tensors.items()}, scalars
+    return tensors, states
 
 
 def _written_states(shape: Shape, random: torch.Generator, device: str) -> torch.Tensor:
@@ -86,7 +92,7 @@ def _written_states(shape: Shape, random: torch.Generator, device: str) -> torch
     return values.to(device).mT @ keys.to(device)
 
 
-def _other_states(shape: Shape, count: int, random: torch.Generator, device: str) -> torch.Tensor:
+def other_states(shape: Shape, count: int, random: torch.Generator, device: str) -> torch.Tensor:
     """A pool [count, HV, V, K] whose slots differ: one draw, rolled and scaled for each."""
     dtype = torch.bfloat16 if shape.STATE == BF16 else torch.float32
     drawn = torch.randn(shape.HV, shape.V, shape.K, generator=random).to(device)
