@@ -25,6 +25,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_layer_ops.py::test_kernels_are_right_where_there_is_no_gpu": (0, 16),
         "test_nvfp4_products.py::test_kernels_are_right_where_there_is_no_gpu": (0, 4, 9, 12),
         "test_ptx_warpgroups.py::test_a_product_is_that_of_its_operands": 12,
+        "test_prefill_checkpoints.py::test_v1_is_right_in_the_interpreter": (0, 1),
         "test_slot_ops.py::test_a_library_is_called_so_that_it_computes_the_op": 12,
         "test_slot_ops.py::test_kernels_are_right_where_there_is_no_gpu": (0, 9),
         "test_verify_drafts.py::test_kernels_are_right_where_there_is_no_gpu": (0, 13),

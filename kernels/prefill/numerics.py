@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -102,7 +102,21 @@ def oracle(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
 
 
 def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
-    """What the outputs may be off by where products take bf16 and add up in fp32, in unit roundoffs of bf16 (2^-8).
+    """What the outputs may be off by where products take bf16 and add up in fp32, in unit roundoffs of bf16 (2^-8)."""
+    found = variances(tensors)
+    return {"output": scalars["scale"] * found.output.sqrt(), "new_state": found.last.sqrt()}
+
+
+class Variances(NamedTuple):
+    """Of each output, not scaled [T, HV, V]; of the state at each chunk's beginning; of each sequence's last state."""
+
+    output: torch.Tensor
+    begun: torch.Tensor
+    last: torch.Tensor
+
+
+def variances(tensors: Tensors, segment: int = SEGMENT) -> Variances:
+    """The squares of what products of bf16 that add up in fp32 may be off by, in unit roundoffs of bf16 (2^-8).
 
     The root of a sum of squares: roundings are as good as independent, and a sum of n products is rounded n times in
     its operands (Higham and Mary, SIAM J. Sci. Comput. 41, 2019, A2815). Rounded are: the entries of A and its inverse,
@@ -123,6 +137,10 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     are of bf16, as the others are.
 
     Each comment says of which value the line has the variance. Computed in fp32, which is enough for a size.
+
+    Args:
+        tensors: the inputs.
+        segment: chunks between the beginnings of segments; SEGMENT where kernels choose how they cut.
     """
     found = delta_rule(tensors, torch.float32)
     chunks, inverse = found.chunks, found.inverse.square()
@@ -140,8 +158,8 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     fades = (2 * found.until + shrink[..., -1:] - shrink).exp()
 
     whole = (found.since[..., -1].exp() + ADDED).square() * shrink[..., -1].exp()
-    cuts = {step.start: CUT for step in chunks.steps[SEGMENT:LONG:SEGMENT]}
-    cuts |= {step.start: CUT_IN_BF16 for step in chunks.steps[LONG::SEGMENT]}
+    cuts = {step.start: CUT for step in chunks.steps[segment:LONG:segment]}
+    cuts |= {step.start: CUT_IN_BF16 for step in chunks.steps[LONG::segment]}
 
     def written(step: slice, begun: torch.Tensor) -> torch.Tensor:  # what a chunk adds to the state's
         kept = (found.since[step, :, -1].exp() * kept_off[step] + LEAST_DECAY).square()
@@ -159,8 +177,7 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     partial = found.q.shape[-1] / 2 * (found.q.square() @ found.k.square().mT)  # sums, of half the terms on average
     size = read @ (2 * state + begun).mT  # the output, not scaled
     size += (ratios * products) @ (2 * u + total) + (ratios * FP32_IN_BF16**2 * partial) @ u
-    output = chunks.scatter(size, len(tensors["v"])).sqrt()
-    return {"output": scalars["scale"] * output, "new_state": last.sqrt()}
+    return Variances(chunks.scatter(size, len(tensors["v"])), begun, last)
 
 
 @dataclass(frozen=True)
