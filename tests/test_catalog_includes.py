@@ -12,7 +12,7 @@ from gdnbench.catalog.entry import included_headers
 from gdnbench.catalog.new import make_kernel
 from gdnbench.model.case import CodeState, same_sources
 
-SLOTS = list(product(("decode-split", "verify-rollback"), ("floor-copy", "floor-empty", "v1")))
+SLOTS = list(product(("decode-split", "verify-rollback", "verify-tree"), ("floor-copy", "floor-empty", "v1")))
 STATES = [*product(("decode-pool", "verify"), ("floor-copy", "floor-empty", "v1", "v2")), ("verify", "v3"), *SLOTS]
 BUNDLED = Path(__file__).parents[1] / "kernels"
 

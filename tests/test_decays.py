@@ -17,6 +17,7 @@ SHAPES = {
     "verify": {"B": 8, "T": 4},
     "verify-rollback": {"B": 8, "T": 4},
     "decode-split": {"B": 16},
+    "verify-tree": {"B": 8, "T": 4},
     "layer": {"B": 8},
     "prologue": {"B": 8},
     "prefill": {"lengths": (4096,)},
