@@ -13,7 +13,12 @@ from gdnbench.catalog.new import make_kernel
 from gdnbench.model.case import CodeState, same_sources
 
 SLOTS = list(product(("decode-split", "verify-rollback", "verify-tree"), ("floor-copy", "floor-empty", "v1")))
-STATES = [*product(("decode-pool", "verify"), ("floor-copy", "floor-empty", "v1", "v2")), ("verify", "v3"), *SLOTS]
+STATES = [
+    *product(("decode-pool", "verify"), ("floor-copy", "floor-empty", "v1", "v2")),
+    ("verify", "v3"),
+    *SLOTS,
+    ("decode-ucache", "v1"),
+]
 BUNDLED = Path(__file__).parents[1] / "kernels"
 
 

@@ -106,7 +106,7 @@ def oracle(tensors: Tensors, scalars: dict[str, float], workload: Shape) -> Tens
     """The outputs in float64, from the inputs as they are."""
     live = tensors["slot"] > 0
     state = tensors["pool"][tensors["slot"][live].long()].double()
-    output, states = recurrence(_live(tensors, live, torch.float64), state, **scalars)
+    output, states = recurrence(unpacked(tensors, live, torch.float64), state, **scalars)
     return _of_batch(live, output, states, workload)
 
 
@@ -129,7 +129,7 @@ class Gates(NamedTuple):
     beta_off: torch.Tensor
 
 
-def _gates_with_roundoff(t: Tensors, limit: float) -> Gates:
+def gates_with_roundoff(t: Tensors, limit: float) -> Gates:
     """As kernels/decode/numerics.py has them: softplus as log(1 + exp(x)) loses a roundoff of 1 however small it is."""
     x, rate = t["a"] + t["dt_bias"], t["A_log"].exp()
     softplus = F.softplus(x)
@@ -161,14 +161,29 @@ def roundoff(tensors: Tensors, scalars: dict[str, float], workload: Shape) -> Te
     is enough for a size.
     """
     live = tensors["slot"] > 0
-    t, scale = _live(tensors, live, torch.float32), scalars["scale"]
+    t = unpacked(tensors, live, torch.float32)
     state = tensors["pool"][tensors["slot"][live].long()].float()
-    gates = _gates_with_roundoff(t, scalars["beta_limit"])
+    found = carried_roundoff(t, state, state.abs(), torch.zeros_like(state), **scalars)
+    return _of_batch(live, found.output, found.states, workload)
+
+
+class Roundoff(NamedTuple):
+    """Of outputs [N, T, HV, V], of the state after each token, and of what each writes, its delta [N, T, HV, V]."""
+
+    output: torch.Tensor
+    states: torch.Tensor
+    deltas: torch.Tensor
+
+
+def carried_roundoff(
+    t: Tensors, state: torch.Tensor, magnitude: torch.Tensor, error: torch.Tensor, scale: float, beta_limit: float
+) -> Roundoff:
+    """As `roundoff`, of sequences alone, from a first state of which the terms' magnitudes and the error are known."""
+    gates = gates_with_roundoff(t, beta_limit)
     terms = math.sqrt(state.shape[-1])
     norm_off = terms / 2 + NORM_ROUNDOFFS  # the reciprocal of a norm, relative
-    magnitude = state.abs()  # of the terms of the state
-    error, length = torch.zeros_like(state), torch.zeros_like(state[..., 0])  # of the state: its elements, its rows
-    outputs_off, states_off = [], []
+    length = error.norm(dim=-1)  # of the rows of the state's error
+    outputs_off, states_off, deltas_off = [], [], []
     for token in range(t["q"].shape[1]):
         q, k, v = t["q"][:, token], t["k"][:, token], t["v"][:, token]
         g, g_off, beta, beta_off = (each[:, token, :, None] for each in gates)
@@ -186,6 +201,7 @@ def roundoff(tensors: Tensors, scalars: dict[str, float], workload: Shape) -> Te
         qk_off = (terms + 2) * qk_magnitude + 2 * norm_off * qk.abs()
         output_off = kept_off + delta_off * qk.abs() + delta.abs() * qk_off + (kept + delta * qk).abs() + g * length
         outputs_off.append(scale * output_off)
+        deltas_off.append(delta_off + beta * g * length)
 
         # What this token's own operations add, and what it makes of the errors before.
         own = (g + g_off)[..., None] * magnitude + (delta.abs() + written_off)[..., None] * k.abs()[..., None, :]
@@ -195,7 +211,7 @@ def roundoff(tensors: Tensors, scalars: dict[str, float], workload: Shape) -> Te
         states_off.append(error)
         state = g[..., None] * state + delta[..., None] * k[..., None, :]
         magnitude = g[..., None] * magnitude + (delta[..., None] * k[..., None, :]).abs()
-    return _of_batch(live, torch.stack(outputs_off, 1), torch.stack(states_off, 1), workload)
+    return Roundoff(torch.stack(outputs_off, 1), torch.stack(states_off, 1), torch.stack(deltas_off, 1))
 
 
 def _times(state: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
@@ -217,7 +233,7 @@ def recurrence(t: Tensors, state: torch.Tensor, scale: float, beta_limit: float)
     return torch.stack(outputs, 1), torch.stack(states, 1)
 
 
-def _live(tensors: Tensors, live: torch.Tensor, dtype: torch.dtype) -> Tensors:
+def unpacked(tensors: Tensors, live: torch.Tensor, dtype: torch.dtype) -> Tensors:
     """The unpacked tensors of those entries of the batch that are sequences."""
     own = {name: tensors[name][live] for name in ("mixed_qkv", "a", "b")}
     HV, V, K = tensors["pool"].shape[1:]

@@ -51,8 +51,14 @@ __device__ __forceinline__ OwnRow own_row() {
 }
 
 struct Gates {
-  float decay;  // g = exp(-exp(A_log) * softplus(a + dt_bias))
+  float decay;  // g = exp(-rate)
   float write;  // beta = beta_limit * sigmoid(b)
+  float rate;   // exp(A_log) * softplus(a + dt_bias)
+};
+
+// What a token writes: delta k^T, with a key that is not normalised, of which this is the norm's reciprocal.
+struct Written {
+  float delta, k_norm, rate;
 };
 
 // max(x, 0) + log1p(exp(-|x|)): no overflow, and full relative precision where softplus is tiny.
@@ -61,7 +67,7 @@ __device__ __forceinline__ Gates gates(float A_log, float dt_bias, float a, floa
   const float x = a + dt_bias;
   const float softplus = fmaxf(x, 0.f) + log1pf(exp2_mufu(-LOG2_E * fabsf(x)));
   const float rate = exp2_mufu(LOG2_E * A_log) * softplus;
-  return {exp2_mufu(-LOG2_E * rate), beta_limit * reciprocal_mufu(1.f + exp2_mufu(-LOG2_E * b))};
+  return {exp2_mufu(-LOG2_E * rate), beta_limit * reciprocal_mufu(1.f + exp2_mufu(-LOG2_E * b)), rate};
 }
 
 // A branch that is never taken, for the batch size is not 0. Past it ptxas moves no load, which it else does to save
@@ -73,8 +79,8 @@ __device__ __forceinline__ void loads_first(int batches) {
 // By the lanes of a row: its outputs, and its state after each token.
 //
 // `find_first` gives where the row of the state before the first token lies, null for padding, whose outputs are zero;
-// it is called once all else is asked for. `begin(t, s)` may replace the state before token t; `keep(t, s)` takes the
-// state after it. `output` is [B, Tokens, HV, V].
+// it is called once all else is asked for. `begin(t, s)` may replace the state before token t;
+// `keep(t, s, written)` takes the state after it. `output` is [B, Tokens, HV, V].
 template <int Tokens, class FindFirst, class Begin, class Keep>
 __device__ __forceinline__ void take_step(const StepInputs& in, const OwnRow& at, __nv_bfloat16* output,
                                           FindFirst find_first, Begin begin, Keep keep) {
@@ -134,7 +140,7 @@ __device__ __forceinline__ void take_step(const StepInputs& in, const OwnRow& at
     const float written = delta * k_norm[t];
 #pragma unroll
     for (int i = 0; i < QUADS; ++i) s[i] = decayed_plus(gate[t].decay, s[i], written, k4[i]);
-    keep(t, s);
+    keep(t, s, Written{delta, k_norm[t], gate[t].rate});
     result[t] = q_norm[t] * fmaf(gate[t].decay, sq, delta * qk[t]);
   }
   if (at.lane == 0)

@@ -12,7 +12,7 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_verify_rollb
     const int place = own.read();
     return place > 0 ? new_pool + at.in_slot(place) : nullptr;
   };
-  const auto keep = [&](int t, const gdn::OwnPart& s) {
+  const auto keep = [&](int t, const gdn::OwnPart& s, const gdn::Written&) {
     gdn::store_row<gdn::LANES>(new_pool + at.in_slot(own.places[t]), at.lane, s);
   };
   gdn::take_step<GDN_T>({mixed_qkv, a, b, A_log, dt_bias, scale, beta_limit, batches}, at, output, first,

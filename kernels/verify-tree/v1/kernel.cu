@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) gdn_verify_tree_
     for (int other = 0; other < GDN_T; ++other)
       if (other < t && from[t] == other) take(s, after[other]);
   };
-  const auto keep = [&](int t, const gdn::OwnPart& s) {
+  const auto keep = [&](int t, const gdn::OwnPart& s, const gdn::Written&) {
     take(after[t], s);
     gdn::store_row<gdn::LANES>(own + t * stride, at.lane, s);
   };
