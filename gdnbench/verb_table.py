@@ -40,9 +40,14 @@ _PANELS = {
         VerbRow("lint", "Read kernels' sources for known mistakes. Needs no GPU, runs nothing."),
         VerbRow("verify", "Hold kernels against a float64 oracle.", gpu=True),
         VerbRow("score", "Build, check and measure one kernel against one other until the verdict is clear."),
-        VerbRow("ledger", "Write experiments down, list them, show one, or close one by a stored run."),
+        VerbRow("ledger", "Write experiments down, list them, show one, or close one by what was measured."),
         VerbRow(
             "ledger add", "Write an experiment down before it is measured: why, and what is expected.", "ledger:add"
+        ),
+        VerbRow(
+            "ledger restore",
+            "Write the sources that an entry kept back, into a new folder or over the kernel's own.",
+            "restore:restore",
         ),
     ),
     "Measure": (

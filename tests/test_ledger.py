@@ -9,106 +9,20 @@ import sys
 import zlib
 
 import pytest
-from committed import RESULTS
 from faults import REPOSITORY, python_path
+from ledger_data import RUN, SLOWER, keep_run
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.codec import SchemaError
-from gdnbench.errors import ExitCode, UsageError
-from gdnbench.ledger.entry import EntryState, Expectation, parse_expectation
-from gdnbench.ledger.events import judge
+from gdnbench.errors import ExitCode
+from gdnbench.ledger.entry import EntryState
+from gdnbench.ledger.expectation import Expectation
 from gdnbench.ledger.file import read_ledger, unpack
+from gdnbench.ledger.judge import judge
 from gdnbench.stats.interval import Interval
 from gdnbench.store.measurements import read_measurements
 
-RUN = "20261124-041446-h200-decode-v10"
-LATER = "2099-01-01T00:00:00+00:00"
-SLOWER = "vs decode-v8 >= 1.02 at B=1"
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A folder to work in, with a folder of runs."""
-    (tmp_path / "results").mkdir()
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def keep_run(home, *, timestamp=LATER, name=RUN, **sources):
-    """A copy of the recorded run: as if it were measured later, and of the kernels as they are now."""
-    folder = home / "results" / name
-    shutil.copytree(RESULTS / RUN, folder)
-    info = json.loads((folder / "run.json").read_text())
-    now = {kernel: load_catalog().entries[kernel].known_source() for kernel in info["sources"]}
-    info |= {
-        "timestamp": timestamp,
-        "run_id": name,
-        "sources": now | {k.replace("_", "-"): v for k, v in sources.items()},
-    }
-    (folder / "run.json").write_text(json.dumps(info))
-    return folder
-
-
-@pytest.fixture
-def begin(command_line):
-    """Opens an entry; gives it as JSON has it."""
-
-    def call(*expected, kernel="decode-v10", code=0, more=()):
-        words = [word for text in expected for word in ("--expect", text)]
-        got, out, err = command_line(
-            "ledger", "add", "bulk stores leave sooner", "--kernel", kernel, *words, *more, "--json"
-        )
-        assert got == code, err
-        return json.loads(out) if not got else err
-
-    return call
-
-
-@pytest.fixture
-def close(command_line):
-    """Closes an entry by a run; gives the entry as JSON has it, or what went wrong."""
-
-    def call(number=1, run=RUN, code=0, more=()):
-        got, out, err = command_line("ledger", "close", number, run, *more, "--json")
-        assert got == code, err
-        return json.loads(out) if not got else err
-
-    return call
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (SLOWER, ("decode-v8", ">=", 1.02, "B=1")),
-        ("vs decode-v8>=1.02x at B=1 heads=qk4_v8", ("decode-v8", ">=", 1.02, "B=1 heads=qk4_v8")),
-        ("time <= 4.2us at B=1", ("", "<=", 4.2, "B=1")),
-        (" time  >=  4 µs  at  B=1 ", ("", ">=", 4.0, "B=1")),
-    ],
-)
-def test_an_expectation_is_read(text, told):
-    found = parse_expectation(text)
-    assert (found.baseline, found.sign, found.bound, found.workload) == told
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "begins with neither"),
-        ("faster", "begins with neither"),
-        ("vs decode-v8 > 1.02 at B=1", "`>=` or `<=` is missing"),
-        ("vs decode-v8 >= 1.02", "the workload is missing"),
-        ("vs decode-v8 >= 2% at B=1", "a ratio is a plain number"),
-        ("vs decode-v8 >= nan at B=1", "a ratio is a plain number"),
-        ("vs decode-v8 >= 1e400 at B=1", "a ratio is a plain number"),
-        ("vs decode-v8 >= 0.0 at B=1", "a bound of 0"),
-        ("time <= 4.2 at B=1", "a number with its unit"),
-        ("time <= 4.2ms at B=1", "a number with its unit"),
-    ],
-)
-def test_what_is_no_expectation_is_refused_with_its_reason(text, why):
-    with pytest.raises(UsageError, match=why) as raised:
-        parse_expectation(text)
-    assert "vs decode-v8 >= 1.02 at B=1" in raised.value.hint
+pytest_plugins = ["ledger_data"]
 
 
 @pytest.mark.parametrize(
@@ -123,6 +37,10 @@ def test_what_is_no_expectation_is_refused_with_its_reason(text, why):
         ("<=", 1.01, 1.03, EntryState.UNDECIDED),
         (">=", 1.02, 1.02, EntryState.CONFIRMED),
         (">=", 0.0, float("inf"), EntryState.UNDECIDED),
+        ("=", 1.02, 1.02, EntryState.CONFIRMED),
+        ("=", 1.03, 1.03, EntryState.REFUTED),
+        ("=", 1.00, 1.01, EntryState.REFUTED),
+        ("=", 1.01, 1.03, EntryState.UNDECIDED),
     ],
 )
 def test_the_whole_interval_decides(sign, low, high, outcome):

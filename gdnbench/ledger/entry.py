@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,77 +11,12 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gdnbench.errors import UsageError
-from gdnbench.store.schema import (
-    GitDocument,
-    HighEnd,
-    LowEnd,
-    MaybeName,
-    Name,
-    Positive,
-    SizesDocument,
-    TextLine,
-    Timestamp,
-)
+from gdnbench.ledger.expectation import Effort, Expectation
+from gdnbench.store.schema import GitDocument, MaybeName, Name, TextLine, Timestamp
 
-Sign = Literal["<=", ">="]
-
-EXAMPLES = "write 'vs decode-v8 >= 1.02 at B=1' or 'time <= 4.2us at B=1'"
-_NUMBER = r"(?P<number>\d{1,9}(?:\.\d{1,9})?)"
-_RATIO = re.compile(rf"vs\s+(?P<baseline>\S+)\s*(?P<sign><=|>=)\s*{_NUMBER}x?\s+at\s+(?P<workload>\S.*)", re.ASCII)
-_TIME = re.compile(rf"time\s*(?P<sign><=|>=)\s*{_NUMBER}\s*(?P<unit>us|µs)\s+at\s+(?P<workload>\S.*)", re.ASCII)
-_BEGUN = re.compile(r"(?:vs\s+\S+|time)\s*(?P<rest>.*)", re.ASCII)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Expectation:
-    """A bound on a kernel's speedup or time at one workload."""
-
-    text: TextLine
-    baseline: MaybeName = ""  # the label of the kernel that it is compared with; empty for a bound on the time
-    sign: Sign
-    bound: Annotated[float, Meta(gt=0, le=1e12)]
-    workload: TextLine  # how tables call the workload, `B=1 qk4_v8`
-    sizes: SizesDocument
-    shape: dict[Name, TextLine]  # what `gdnbench run --shape` takes to measure it; all expectations have the same names
-
-
-@dataclass(frozen=True)
-class Typed:
-    """An expectation's parts before its names are looked up; `baseline` is empty for a time."""
-
-    baseline: str
-    sign: Sign
-    bound: float
-    workload: str
-
-
-def parse_expectation(text: str) -> Typed:
-    """Reads an expectation; UsageError says which part is wrong."""
-    match = _RATIO.fullmatch(text.strip()) or _TIME.fullmatch(text.strip())
-    if not match:
-        raise UsageError(f"--expect {text!r}: {_what_is_wrong(text.strip())}", EXAMPLES)
-    bound = float(match["number"])
-    if not 0 < bound < math.inf:
-        raise UsageError(f"--expect {text!r}: a bound of 0 is always or never met", EXAMPLES)
-    sign: Sign = "<=" if match["sign"] == "<=" else ">="
-    return Typed(match.groupdict().get("baseline") or "", sign, bound, match["workload"])
-
-
-def _what_is_wrong(text: str) -> str:
-    begun = _BEGUN.fullmatch(text)
-    if not begun:
-        return "it begins with neither `vs BASELINE` nor `time`"
-    rest = begun["rest"]
-    if not re.match(r"<=|>=", rest):
-        return "`>=` or `<=` is missing behind what is expected"
-    if not re.search(r"\sat\s+\S", rest):
-        return "the workload is missing: `at B=1`"
-    if text.startswith("time"):
-        return "a time is a number with its unit: 4.2us"
-    return "a ratio is a plain number: 1.02"
-
-
-SCHEMA: Literal[1] = 1
+Schema = Literal[1, 2]
+SCHEMA: Schema = 2  # since 2, expectations may be of other quantities than times and ratios
+SCHEMAS: tuple[Schema, ...] = (1, 2)  # all that are read
 EntryId = Annotated[int, Meta(ge=1, le=10**6)]
 PackedSources = Annotated[str, Meta(max_length=2**24)]  # what `file.pack` gives; checked when it is unpacked
 
@@ -102,7 +35,7 @@ class EntryState(StrEnum):
 class Opened:
     """The event that opens an entry."""
 
-    schema: Literal[1] = SCHEMA
+    schema: Schema = SCHEMA
     event: Literal["opened"] = "opened"
     id: EntryId
     time: Timestamp
@@ -112,6 +45,7 @@ class Opened:
     label: Name
     expectations: Annotated[list[Expectation], Meta(min_length=1)]
     stop: TextLine = ""  # when to give up, in the user's words
+    effort: Effort = field(default_factory=Effort)
     after: Annotated[int, Meta(ge=0, le=10**6)] = 0  # the entry that it follows; 0 for none
     gates: list[EntryId] = field(default_factory=list)  # the entries that must be confirmed before it may be closed
     hashes: dict[Name, TextLine] = field(default_factory=dict)
@@ -119,8 +53,13 @@ class Opened:
     sources: PackedSources = ""
 
 
-def run_command(opened: Opened) -> list[str]:
-    """What measures an entry's expectations: each with its baseline, the first of which the run compares with."""
+def measure_command(opened: Opened) -> list[str]:
+    """What measures an entry's expectations: a run of those with times, else a profile, else closing it.
+
+    A run has each baseline, the first of which it compares with.
+    """
+    by = {each.measured.measured_by for each in opened.expectations}
+    of = {each.quantity for each in opened.expectations}
     baselines = list(dict.fromkeys(each.baseline for each in opened.expectations if each.baseline))
     values: dict[str, list[str]] = {}
     for expectation in opened.expectations:
@@ -128,9 +67,16 @@ def run_command(opened: Opened) -> list[str]:
             known = values.setdefault(name, [])
             known += [] if value in known else [value]
     shapes = [word for name, sizes in values.items() for word in ("--shape", f"{name}={','.join(sizes)}")]
-    baseline = ["--baseline", baselines[0]] if baselines else []
-    kernels = ",".join([opened.label, *baselines])
-    return ["gdnbench", "run", "--kernel", kernels, *shapes, *baseline, "--label", f"try-{opened.id}"]
+    if "run" in by:
+        baseline = ["--baseline", baselines[0]] if baselines else []
+        kernels = ",".join([opened.label, *baselines])
+        return ["gdnbench", "run", "--kernel", kernels, *shapes, *baseline, "--label", f"try-{opened.id}"]
+    if "profile" in by:
+        return ["gdnbench", "proton" if "phase" in of else "ncu", opened.label, *shapes]
+    return ["gdnbench", "ledger", "close", str(opened.id)]
+
+
+MeasuredValue = Annotated[float, Meta(ge=-1e18, le=1e18)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,21 +85,24 @@ class ExpectationResult:
 
     expectation: TextLine
     outcome: EntryState
-    value: Positive | None = None  # the speedup, or the time in microseconds; None without a time, like the ends
-    low: LowEnd | None = None
-    high: HighEnd | None = None  # upper end of its interval, None for an interval without one; `low` is the lower
+    value: MeasuredValue | None = (
+        None  # in the quantity's unit, of a change the difference; None unmeasured, like the ends
+    )
+    low: MeasuredValue | None = None
+    high: MeasuredValue | None = None  # upper end of its interval, None for an interval without one; `low` is the lower
     reason: TextLine = ""
+    how: TextLine = ""  # what else is known: of a change both values, and on what they were measured
 
 
 @dataclass(frozen=True, kw_only=True)
 class Closed:
     """The event that closes an entry; an undecided one may be closed again, by a further run."""
 
-    schema: Literal[1] = SCHEMA
+    schema: Schema = SCHEMA
     event: Literal["closed"] = "closed"
     id: EntryId
     time: Timestamp
-    run: Name
+    run: MaybeName  # empty where it was closed by what can be measured without one
     source: MaybeName  # hash of the kernel's sources, those of the run
     outcome: EntryState
     findings: Annotated[list[ExpectationResult], Meta(min_length=1)]
@@ -183,6 +132,13 @@ class LedgerEntry:
     def is_decided(self) -> bool:
         """Whether no run can change it any more."""
         return self.state in {EntryState.CONFIRMED, EntryState.REFUTED}
+
+    def is_given_up(self, at: datetime | None = None) -> bool:
+        """Whether its effort was spent before it was decided, at a moment; by default now."""
+        effort, began = self.opened.effort, moment(self.opened.time)
+        hours = ((at or datetime.now(UTC)) - began).total_seconds() / 3600 if began else 0.0
+        is_spent = 0 < effort.closings <= len(self.closings) or 0 < effort.hours < hours
+        return is_spent and not self.is_decided
 
 
 def moment(timestamp: str) -> datetime | None:
@@ -232,11 +188,11 @@ def gate_of(entry: LedgerEntry, entries: Mapping[int, LedgerEntry], shut_of_all:
 
 
 def _shut(entries: Mapping[int, LedgerEntry]) -> set[int]:
-    """Numbers of the entries that are refuted or depend on such a one; each is visited once, after those before it."""
+    """Numbers of entries that are refuted, given up or depend on such a one; each is visited after those before it."""
     shut: set[int] = set()
     for number in sorted(entries):
         each = entries[number]
-        if each.state is EntryState.REFUTED or shut.intersection(each.opened.gates):
+        if each.state is EntryState.REFUTED or each.is_given_up() or shut.intersection(each.opened.gates):
             shut.add(number)
     return shut
 
@@ -245,7 +201,9 @@ def refuse_shut(entry: LedgerEntry, entries: Mapping[int, LedgerEntry]) -> None:
     """Raises UsageError for an entry that can never be closed: one that it depends on is refuted."""
     gate = gate_of(entry, entries)
     if gate.is_shut:
-        raise UsageError(f"{gate}: what this try depends on is refuted", f"see gdnbench ledger {gate.blocking[0]}")
+        raise UsageError(
+            f"{gate}: what this try depends on is refuted or given up", f"see gdnbench ledger {gate.blocking[0]}"
+        )
 
 
 def refuse_blocked(entry: LedgerEntry, entries: Mapping[int, LedgerEntry]) -> None:

@@ -1,4 +1,4 @@
-"""Makes the events of the ledger: opens an entry from what was typed, closes it by a stored run."""
+"""Makes the events of the ledger: opens an entry from what was typed, closes it by what was measured."""
 
 from __future__ import annotations
 
@@ -15,28 +15,32 @@ from gdnbench.catalog.select import find_variant, resolve_op
 from gdnbench.codec import convert
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.ledger.entry import (
-    EXAMPLES,
     Closed,
     EntryState,
-    Expectation,
-    ExpectationResult,
     LedgerEntry,
     Opened,
-    Typed,
+    measure_command,
     moment,
     now_text,
-    parse_expectation,
     refuse_shut,
-    run_command,
+)
+from gdnbench.ledger.expectation import (
+    EXAMPLES,
+    QUANTITIES,
+    Expectation,
+    Typed,
+    parse_effort,
+    parse_expected,
+    text_of,
 )
 from gdnbench.ledger.file import Entries, pack, read_sources
+from gdnbench.ledger.judge import Judgement, StoredTimes, decide, measure_here, usual_arch
 from gdnbench.machine.provenance import git_state
-from gdnbench.model.case import same_sources
-from gdnbench.model.measurement import Measurement
+from gdnbench.model.case import Variant, same_sources
 from gdnbench.model.op import Op
-from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
-from gdnbench.stats.interval import Interval
+from gdnbench.process.events import Observer, ignore
+from gdnbench.profile.ncu.quantities import BY_KEY
 from gdnbench.store.info import RunInfo
 from gdnbench.store.measurements import read_run
 from gdnbench.store.schema import GitDocument
@@ -50,15 +54,21 @@ def plan_try(
     *,
     op: str = "",
     stop: str = "",
+    effort: str = "",
     after: int = 0,
     gates: Sequence[int] = (),
+    observer: Observer = ignore,
 ) -> Opened:
-    """An entry to open, from what was typed, with its names looked up; `opened_event` numbers it."""
+    """An entry to open, from what was typed, with its names looked up; `opened_event` numbers it.
+
+    What is to change and can be measured here, of builds and errors, is measured now.
+    """
     if not hypothesis.strip():
         raise UsageError("the hypothesis is empty", "say why: gdnbench ledger add 'bulk stores leave sooner' …")
     if not expected:
         raise UsageError("nothing is expected, so that nothing could refute it", f"--expect: {EXAMPLES}")
-    typed = [parse_expectation(text) for text in expected]
+    typed = [term for text in expected for term in parse_expected(text)]
+    limit = parse_effort(effort)
     of = find_op(catalog, resolve_op(catalog, op, [kernel]))
     entry, variant = find_variant(catalog, of.name, kernel)
     hashes = {entry.kernel.name: entry.known_source()}
@@ -66,12 +76,13 @@ def plan_try(
     workloads = [_workload(of, each) for each in typed]
     for each, workload in zip(typed, workloads, strict=True):
         baseline = ""
-        if each.baseline:
-            base, against = find_variant(catalog, of.name, each.baseline)
+        if each.quantity == "vs":
+            base, against = find_variant(catalog, of.name, each.of)
             baseline, hashes[base.kernel.name] = against.label, base.known_source()
         if baseline == variant.label:
             raise UsageError(f"{baseline} is expected to be faster or slower than itself", "name another baseline")
         found = _expectation(each, baseline, workload, workloads)
+        found = _measured_before(found, each, catalog, of, variant, workload, observer)
         expectations[found.text] = found
     return Opened(
         id=1,
@@ -82,6 +93,7 @@ def plan_try(
         label=variant.label,
         expectations=list(expectations.values()),
         stop=stop.strip(),
+        effort=limit,
         after=after,
         gates=list(dict.fromkeys(gates)),
         hashes=hashes,
@@ -99,18 +111,47 @@ def _workload(op: Op, typed: Typed) -> Workload:
 
 
 def _expectation(typed: Typed, baseline: str, workload: Workload, every: Sequence[Workload]) -> Expectation:
-    what = f"vs {baseline} {typed.sign} {typed.bound:.10g}" if baseline else f"time {typed.sign} {typed.bound:.10g}us"
+    if typed.quantity == "counter" and typed.of not in BY_KEY:
+        raise UsageError(f"there is no counter {typed.of}", f"those of gdnbench ncu --json: {', '.join(BY_KEY)}")
     needed = {name for each in every for name in _terms(each) if _terms(each)[name] != _terms(each.spec.default)[name]}
     terms = {name: value for name, value in _terms(workload).items() if name in {*needed, workload.spec.x}}
     return Expectation(
-        text=f"{what} at {' '.join(workload.options[1::2])}",
+        text=text_of(typed, baseline, typed.arch, " ".join(workload.options[1::2])),
         baseline=baseline,
         sign=typed.sign,
         bound=typed.bound,
         workload=str(workload),
         sizes={name: list(size) if isinstance(size, tuple) else size for name, size in workload.sizes.items()},
         shape=terms,
+        quantity=typed.quantity,
+        of="" if baseline else typed.of,
+        is_change=typed.is_change,
     )
+
+
+def _measured_before(
+    expectation: Expectation,
+    typed: Typed,
+    catalog: Catalog,
+    op: Op,
+    variant: Variant,
+    workload: Workload,
+    observer: Observer,
+) -> Expectation:
+    """With a build's architecture, and of a change the value as it is now; what profiles hold is looked up later."""
+    by = QUANTITIES[typed.quantity].measured_by
+    if by not in {"build", "verify"}:
+        return expectation
+    arch = usual_arch(catalog, op.name, variant.label, workload, typed.arch) if by == "build" else ""
+    text = text_of(typed, "", arch, " ".join(workload.options[1::2]))
+    if not typed.is_change:
+        return replace(expectation, text=text, where=arch)
+    before, where = measure_here(catalog, op.name, variant.label, workload, typed.quantity, arch, observer)
+    if not math.isfinite(before):
+        raise UsageError(
+            f"the numbers of {variant.label} are wrong now: no change is told from them", "verify it first"
+        )
+    return replace(expectation, text=text, before=before, where=where)
 
 
 def _terms(workload: Workload) -> dict[str, str]:
@@ -147,45 +188,53 @@ def refuted_before(planned: Opened, entries: Entries) -> str:
     return ""
 
 
-def closed_event(entry: LedgerEntry, folder: Path, current: CatalogEntry | None, learned: str) -> Closed:
-    """The event that closes an entry by a run; UsageError if that is older than it, or of other code than `current`."""
+def closed_event(
+    entry: LedgerEntry,
+    folder: Path | None,
+    catalog: Catalog,
+    learned: str,
+    profiles: Path,
+    observer: Observer = ignore,
+) -> Closed:
+    """The event that closes an entry by what was measured, of which a run may be a part.
+
+    UsageError if the run is older than the entry or of other code than now, or the entry was decided or given up.
+    """
     opened = entry.opened
     if entry.is_decided:
         hint = "open a further one: gdnbench ledger add --after …"
         raise UsageError(f"entry {opened.id} is {entry.state} already", hint)
-    info, measurements = read_run(folder)
-    source = _check_run(opened, info, current)
-    findings = [_result_of(each, opened, info, measurements, folder) for each in opened.expectations]
+    current, run, source = catalog.entries.get(opened.kernel), None, ""
+    if folder:
+        info, measurements = read_run(folder)
+        source = _check_run(opened, info, current)
+        run = StoredTimes(folder, info, measurements)
+    elif all(each.measured.is_time for each in opened.expectations):
+        message = f"entry {opened.id} expects times, which a run measures"
+        raise UsageError(message, f"first {shlex.join(measure_command(opened))}")
+    elif current is None:
+        raise _gone(opened)
+    if entry.is_given_up(moment(run.info.timestamp) if run else None):
+        raise UsageError(
+            f"the effort of entry {opened.id}, {opened.effort}, was spent", "gdnbench ledger add --after …"
+        )
+    source = source or (current.known_source() if current else "")
+    findings = Judgement(catalog, opened, run, profiles, observer).results()
     return Closed(
         id=opened.id,
         time=now_text(),
-        run=info.run_id,
+        run=run.info.run_id if run else "",
         source=source,
         outcome=decide([each.outcome for each in findings]),
         findings=findings,
         learned=learned.strip(),
-        notes=_notes(opened, info),
+        notes=_notes(opened, source, run.info if run else None),
         sources=pack(read_sources(current)) if current else "",
     )
 
 
-def judge(interval: Interval, expectation: Expectation) -> EntryState:
-    """Confirmed where the whole interval lies on the expected side of the bound, refuted where on the other."""
-    above, below = interval.low >= expectation.bound, interval.high <= expectation.bound
-    if above == below:  # neither, or an interval that is the bound itself
-        return EntryState.CONFIRMED if above else EntryState.UNDECIDED
-    return EntryState.CONFIRMED if above == (expectation.sign == ">=") else EntryState.REFUTED
-
-
-def decide(outcomes: Sequence[EntryState]) -> EntryState:
-    """Of an entry: refuted if one expectation is, confirmed if all are."""
-    if EntryState.REFUTED in outcomes:
-        return EntryState.REFUTED
-    return EntryState.CONFIRMED if set(outcomes) == {EntryState.CONFIRMED} else EntryState.UNDECIDED
-
-
 def _check_run(opened: Opened, info: RunInfo, current: CatalogEntry | None) -> str:
-    measure = f"measure it: {shlex.join(run_command(opened))}"
+    measure = f"measure it: {shlex.join(measure_command(opened))}"
     if info.op != opened.op:
         raise UsageError(f"{info.run_id} is of the op {info.op}, and entry {opened.id} of {opened.op}", measure)
     began, written = moment(info.timestamp), moment(opened.time)
@@ -195,8 +244,7 @@ def _check_run(opened: Opened, info: RunInfo, current: CatalogEntry | None) -> s
     source = info.sources.get(opened.kernel, "")
     now = current.known_source() if current else ""
     if not now:
-        message = f"there is no kernel {opened.kernel} that can be read now"
-        raise UsageError(message, "`gdnbench list` shows every kernel")
+        raise _gone(opened)
     if not source:
         raise UsageError(f"{info.run_id} has no {opened.kernel}, or does not tell its sources", measure)
     if not same_sources(source, now):
@@ -205,7 +253,19 @@ def _check_run(opened: Opened, info: RunInfo, current: CatalogEntry | None) -> s
     return source
 
 
-def _notes(opened: Opened, info: RunInfo) -> list[str]:
+def _gone(opened: Opened) -> UsageError:
+    message = f"there is no kernel {opened.kernel} that can be read now"
+    return UsageError(message, "`gdnbench list` shows every kernel")
+
+
+def _notes(opened: Opened, source: str, info: RunInfo | None) -> list[str]:
+    notes = []
+    if same_sources(source, opened.hashes.get(opened.kernel, "")):
+        notes.append(f"{opened.kernel} has not changed since the entry was opened")
+    return notes + (_notes_on_run(opened, info) if info else [])
+
+
+def _notes_on_run(opened: Opened, info: RunInfo) -> list[str]:
     notes = [
         f"the sources of {kernel} changed since the entry was opened"
         for kernel, source in opened.hashes.items()
@@ -216,65 +276,4 @@ def _notes(opened: Opened, info: RunInfo) -> list[str]:
             f"the run's baseline is {info.baseline}: intervals against {', '.join(sorted(others))} are corrected for "
             "the expectations of this entry, and not for the run's comparisons"
         )
-    if same_sources(info.sources.get(opened.kernel, ""), opened.hashes.get(opened.kernel, "")):
-        notes.append(f"{opened.kernel} has not changed since the entry was opened")
     return notes + ([] if info.complete else ["the run is not complete"])
-
-
-def _result_of(
-    expectation: Expectation, opened: Opened, info: RunInfo, measurements: Sequence[Measurement], folder: Path
-) -> ExpectationResult:
-    def undecided(reason: str) -> ExpectationResult:
-        return ExpectationResult(expectation=expectation.text, outcome=EntryState.UNDECIDED, reason=reason)
-
-    sizes = info.workloads.stored(expectation.sizes)
-    measured = {each.case.workload for each in measurements}
-    workload = next((at for at in (sizes.at(info.workloads.profile), sizes) if at in measured), sizes)
-    row = _row(opened.label, workload, measurements, info, opened)
-    base = _row(expectation.baseline, workload, measurements, info, opened) if expectation.baseline else None
-    for case in (row, base):
-        if case and case.status is not Status.OK:
-            return undecided(f"{case.case.label}: {case.status.value}")
-    interval, time = None, row.timing
-    if base is None:
-        interval = _interval(time.time_us, time.time_lo_us, time.time_hi_us) if time else None
-    elif row.versus and row.versus.baseline in {"", base.case.label} and base.case.role is Role.BASELINE:
-        interval = _interval(row.versus.speedup, row.versus.low, row.versus.high)
-    else:
-        error_rate = 1.0 - float(info.settings["confidence"])
-        interval = _paired(folder, row, base, 1.0 - error_rate / len(opened.expectations))  # Bonferroni's correction
-    if interval is None or not math.isfinite(interval.estimate):
-        return undecided("no rounds to compare")
-    return ExpectationResult(
-        expectation=expectation.text,
-        outcome=judge(interval, expectation),
-        value=interval.estimate,
-        low=interval.low if math.isfinite(interval.low) else None,
-        high=interval.high if math.isfinite(interval.high) else None,
-    )
-
-
-def _row(
-    label: str, workload: Workload, measurements: Sequence[Measurement], info: RunInfo, opened: Opened
-) -> Measurement:
-    for row in measurements:
-        if row.case.workload == workload and row.case.variant.label == label and row.case.role is not Role.CONTROL:
-            return row
-    raise UsageError(f"{info.run_id} has no {label} at {workload}", f"measure it: {shlex.join(run_command(opened))}")
-
-
-def _interval(value: float, low: float, high: float) -> Interval:
-    """An interval as it was stored: six digits may put the value beyond its own end."""
-    return Interval(value, min(low, value), max(high, value))
-
-
-def _paired(folder: Path, row: Measurement, base: Measurement, confidence: float) -> Interval | None:
-    from gdnbench.analyse.ratio import ratio_within_run  # a list of entries starts without these
-    from gdnbench.analyse.runs import load_run
-
-    source = load_run(folder)
-    figures = {(each.label, each.workload): each for each in source.figures}
-    kernel, against = (figures.get((each.case.variant.label, each.case.workload)) for each in (row, base))
-    if not kernel or not against or kernel.rounds_us.shape != against.rounds_us.shape or not kernel.has_rounds:
-        return None
-    return ratio_within_run(source, [against], [kernel]).speedup(confidence)

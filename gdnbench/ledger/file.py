@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
 from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import MachineError, RunFormatError, UnknownNameError, UsageError
-from gdnbench.ledger.entry import SCHEMA, Closed, LedgerEntry, Opened
+from gdnbench.ledger.entry import SCHEMAS, Closed, LedgerEntry, Opened
 from gdnbench.origin import is_file
 from gdnbench.store.files import read_file
 
@@ -84,7 +84,7 @@ def change_of(entry: LedgerEntry, current: CatalogEntry | None) -> Change:
         before = unpack(entry.opened.sources)
         measured = unpack(entry.last.sources) if entry.last else {}
     except SchemaError as error:
-        raise RunFormatError(f"entry {entry.opened.id}: {error}", _MEND) from error
+        raise RunFormatError(f"entry {entry.opened.id}: {error}", MEND) from error
     now = read_sources(current) if current else {}
     if not before:
         return Change(note=f"no difference can be shown: {kernel} was too large to be kept")
@@ -103,7 +103,7 @@ def change_of(entry: LedgerEntry, current: CatalogEntry | None) -> Change:
 E = TypeVar("E", Opened, Closed)
 Entries = dict[int, LedgerEntry]  # by number, in the order in which they were opened
 
-_MEND = "restore that line, or take it out: no line depends on one below it"
+MEND = "restore that line, or take it out: no line depends on one below it"
 _LOCK_TIMEOUT_S = 30.0
 
 
@@ -124,10 +124,10 @@ def read_ledger(path: Path) -> Entries:
         try:
             _take(entries, _decode(line))
         except SchemaError as error:
-            raise RunFormatError(f"{path} line {number}: {error}", _MEND) from error
+            raise RunFormatError(f"{path} line {number}: {error}", MEND) from error
     if text and not text.endswith(b"\n"):
         last = text.count(b"\n") + 1
-        raise RunFormatError(f"{path} line {last}: it is cut off, for no line feed ends it", _MEND)
+        raise RunFormatError(f"{path} line {last}: it is cut off, for no line feed ends it", MEND)
     return entries
 
 
@@ -153,8 +153,8 @@ def find_entry(entries: Entries, wanted: str, path: Path) -> LedgerEntry:
 
 def _decode(line: bytes) -> Opened | Closed:
     head = decode_json(line, _Head)
-    if head["schema"] != SCHEMA:
-        raise SchemaError(f"it is of schema {head['schema']}, and this gdnbench reads {SCHEMA}")
+    if head["schema"] not in SCHEMAS:
+        raise SchemaError(f"it is of schema {head['schema']}, and this gdnbench reads {SCHEMAS[0]} to {SCHEMAS[-1]}")
     return decode_json(line, Closed) if head["event"] == "closed" else decode_json(line, Opened)
 
 

@@ -225,7 +225,7 @@ def _entry(entry: Row) -> dict[str, Any]:
         | pick(entry, "stop state")
         | present(after=entry["after"] or None, gate=None if entry["gate"] == "go" else entry["gate"])
         | pick(last, "run learned notes")
-        | present(findings=[pick(each, "outcome value low high reason") for each in last.get("findings", ())])
+        | present(findings=[pick(each, "outcome value low high reason how") for each in last.get("findings", ())])
     )
 
 

@@ -29,7 +29,7 @@ from mcp.types import Tool as ListedTool
 
 from gdnbench import __version__
 from gdnbench.errors import ExitCode, GdnbenchError, UsageError
-from gdnbench.mcp.tool import BoundTool, Call, Tool, VerbParameters
+from gdnbench.mcp.tool import BoundTool, Call, VerbParameters
 from gdnbench.mcp.tools import TOOLS
 from gdnbench.process.child import Child
 from gdnbench.process.command import describe_exit
@@ -261,7 +261,7 @@ class ToolsServer:
         except GdnbenchError as error:
             return refused(error)
         progress = Progress(_reporter(context))
-        async with self._at_its_turn(call.tool, progress), create_task_group() as tasks:
+        async with self._at_its_turn(call, progress), create_task_group() as tasks:
             tasks.start_soon(progress.keep_reporting)
             try:
                 ended = await self._commands.run(call.command, progress.observe)
@@ -272,8 +272,8 @@ class ToolsServer:
         return answer(call, ended)
 
     @asynccontextmanager
-    async def _at_its_turn(self, tool: Tool, progress: Progress) -> AsyncIterator[None]:
-        if not tool.measures:
+    async def _at_its_turn(self, call: Call, progress: Progress) -> AsyncIterator[None]:
+        if not call.measures:
             await self._commands.settle()
             async with self._readers:
                 yield

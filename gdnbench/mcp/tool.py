@@ -277,6 +277,12 @@ class Call:
     command: tuple[str, ...]
 
     @property
+    def measures(self) -> bool:
+        """Whether it may need the GPU: that is also verified which closes an entry, or expects an error to change."""
+        expected = self.values.get("expect", ())
+        return self.tool.measures or "close" in self.command or any("error" in text for text in expected)
+
+    @property
     def offset(self) -> int:
         """How many rows to leave out."""
         return int(self.values.get("offset", 0))

@@ -92,10 +92,10 @@ def _prepare_show(values: Values, _options: Options) -> None:
 def _prepare_ledger(values: Values, options: Options) -> None:
     check_ledger()
     entry = [str(values["entry"])] if values["entry"] else []
-    if values["run"]:
+    if values["run"] or values["close"]:
         if not entry:
             raise UsageError("run: it closes an entry, and none is named", "as in entry=3")
-        options["words"] = ["close", *entry, check_run(values["run"], "run")]
+        options["words"] = ["close", *entry, *([check_run(values["run"], "run")] if values["run"] else [])]
     else:
         options["words"] = entry
 
@@ -259,6 +259,7 @@ the tool `ledger`. What an entry refuted is not tried again without `again`.""",
             Parameter("kernel", required=True),
             Parameter("expect", check=check_text, is_list=True, is_filled=True, required=True),
             Parameter("stop", check=check_text),
+            Parameter("effort", check=check_text),
             "after",
             Parameter("gate", is_list=True),
             "again op",
@@ -270,14 +271,15 @@ the tool `ledger`. What an entry refuted is not tried again without `again`.""",
     ),
     Tool(
         "ledger",
-        """List the experiments that were written down, read one with what it changed in the sources, or close one by \
-a run.
+        """List the experiments that were written down, read one with what it changed in the sources, or close one.
 Look here before an idea is tried. With `run`, an entry is closed: each expectation is confirmed or refuted where the \
-run's whole interval lies on one side of its bound, and undecided otherwise.""",
+run's whole interval lies on one side of its bound, and undecided otherwise. Builds and errors are measured then, \
+phases and counters read from stored profiles; with `close` without a run.""",
         _offer(
             Parameter("entry", kind=int, about="The number of the entry to read or close; 0 for a list of all."),
             Parameter("run", kind=str, about="Closes the entry: the run that measured it, by id, start or label."),
-            Parameter("learned", check=check_text, about="With run: what was learned, in a sentence."),
+            Parameter("close", kind=bool, about="Closes the entry without a run; times stay undecided."),
+            Parameter("learned", check=check_text, about="With run or close: what was learned, in a sentence."),
             "offset",
         ),
         digest_ledger,

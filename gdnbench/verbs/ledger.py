@@ -1,4 +1,4 @@
-"""`gdnbench ledger`: writes experiments down, lists them, shows one, and closes one by a stored run."""
+"""`gdnbench ledger`: writes experiments down, lists them, shows, closes and restores one."""
 
 from __future__ import annotations
 
@@ -11,55 +11,60 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from gdnbench.origin import LEDGER, RESULTS, ledger_option, out_option
+from gdnbench.origin import LEDGER, PROFILES, RESULTS, ledger_option, out_option
 from gdnbench.render.console import message_console
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
 from gdnbench.verbs.complete import complete_kernels
-from gdnbench.verbs.options import JsonOption, LedgerOption, OpOption, ResultsOption
+from gdnbench.verbs.options import JsonOption, LedgerOption, OpOption, ProfilesOption, ResultsOption
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
     from gdnbench.catalog.entry import CatalogEntry
     from gdnbench.ledger.entry import ExpectationResult, Gate, LedgerEntry
+    from gdnbench.ledger.expectation import Expectation
     from gdnbench.ledger.file import Change, Entries
 
 
-_FORMS = "gdnbench ledger, gdnbench ledger 3, gdnbench ledger close 3 RUN, or gdnbench ledger add …"
+_FORMS = "gdnbench ledger, gdnbench ledger 3, gdnbench ledger close 3 [RUN], gdnbench ledger add … or restore 3"
 
 
 def ledger(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[ID | close ID RUN | add …]",
-            help="An entry to show, or to close by a stored run.",
+            metavar="[ID | close ID [RUN] | add … | restore ID]",
+            help="An entry to show, or to close by what was measured.",
             show_default=False,
         ),
     ] = None,
     learned: Annotated[str, typer.Option(metavar="TEXT", help="With close: what was learned, in a sentence.")] = "",
     results: ResultsOption = RESULTS,
+    profiles: ProfilesOption = PROFILES,
     ledger: LedgerOption = LEDGER,
     every: Annotated[bool, typer.Option("--all", help="List all entries, not the newest 100 alone.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Write experiments down, list them, show one, or close one by a stored run.
+    """Write experiments down, list them, show one, or close one by what was measured.
 
     `gdnbench ledger add` writes one down before it is measured, and has its own help.
     `gdnbench ledger 3` shows entry 3 in full, with what it changed in the kernel's
     sources: up to the run that closed it, else up to now. `gdnbench ledger close 3 RUN`
     holds a run against its expectations: confirmed where the whole interval lies on the
     expected side of the bound, refuted where it lies on the other, undecided otherwise.
-    The run must be newer than the entry, and of the kernel as it is now. Needs no GPU.
+    The run must be newer than the entry, and of the kernel as it is now. Times are the
+    run's; builds and errors are measured here and now, without a GPU by the
+    interpreters; phases and counters are those of stored profiles. Without RUN, times
+    stay undecided. `gdnbench ledger restore 3` writes its sources back. Needs no GPU.
     """
     from gdnbench.errors import UsageError
     from gdnbench.ledger.file import find_entry, read_ledger
 
     typed = words or []
     if typed[:1] == ["close"]:
-        if len(typed) != 3:
-            raise UsageError("an entry is closed by one run", "as in gdnbench ledger close 3 RUN")
-        _close(typed[1], typed[2], learned, results, ledger, json=json)
+        if len(typed) not in {2, 3}:
+            raise UsageError("one entry is closed, by one run", "as in gdnbench ledger close 3 RUN")
+        _close(typed[1], typed[2] if typed[2:] else "", learned, results, profiles, ledger, json=json)
         return
     if learned:
         raise UsageError("--learned is for an entry that is closed", "as in gdnbench ledger close 3 RUN --learned TEXT")
@@ -77,22 +82,26 @@ def ledger(
     print_answer(answer, json=json)
 
 
-def _close(wanted: str, run: str, learned: str, results: Path, ledger: Path, *, json: bool) -> None:
+def _close(wanted: str, run: str, learned: str, results: Path, profiles: Path, ledger: Path, *, json: bool) -> None:
     from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.errors import UsageError
     from gdnbench.ledger.entry import Closed, gate_of, refuse_blocked
     from gdnbench.ledger.events import closed_event
     from gdnbench.ledger.file import append_event, find_entry, read_ledger
     from gdnbench.store.find import find_run
+    from gdnbench.verbs.progress import watch
 
-    kernels = load_catalog().entries
     entries = read_ledger(ledger)
-    refuse_blocked(find_entry(entries, wanted, ledger), entries)  # before a run of a name that may be wrong as well
-    folder = find_run(results, run)
+    entry = find_entry(entries, wanted, ledger)
+    refuse_blocked(entry, entries)  # before a run of a name that may be wrong as well
+    folder = find_run(results, run) if run else None
+    with watch(quiet=json) as observer:  # builds and verifies, for which no other process is to wait
+        event = closed_event(entry, folder, load_catalog(), learned, profiles, observer)
 
     def make(entries: Entries) -> Closed:
-        entry = find_entry(entries, wanted, ledger)
-        refuse_blocked(entry, entries)
-        return closed_event(entry, folder, kernels.get(entry.opened.kernel), learned)
+        if find_entry(entries, wanted, ledger) != entry:
+            raise UsageError(f"entry {wanted} was closed meanwhile", f"see gdnbench ledger {wanted}")
+        return event
 
     closed = append_event(ledger, make)
     entries = read_ledger(ledger)
@@ -119,9 +128,15 @@ def add(
     ],
     expect: Annotated[
         list[str],
-        typer.Option(metavar="BOUND", help="'vs decode-v8 >= 1.02 at B=1' or 'time <= 4.2us at B=1'; several may be."),
+        typer.Option(
+            metavar="BOUND",
+            help="'vs decode-v8 >= 1.02 at B=1', 'registers <= 64 and spills = 0' or another; several may be.",
+        ),
     ],
     stop: Annotated[str, typer.Option(metavar="TEXT", help="When to give it up, in words.")] = "",
+    effort: Annotated[
+        str, typer.Option(metavar="LIMIT", help="When it is given up if undecided: '3 closings', '2 h', '90 min'.")
+    ] = "",
     after: Annotated[int, typer.Option(metavar="ID", min=0, help="The entry that it follows.")] = 0,
     gate: Annotated[
         list[int] | None,
@@ -138,8 +153,9 @@ def add(
 
     The entry keeps the sources as they are now, the commit and the time. When the
     change is made and measured, `gdnbench ledger close ID RUN` holds the run's
-    intervals against each `--expect`. What an entry refuted is not tried again
-    without `--again`. With `--gate ID`, steps of a plan can be written down at once:
+    intervals against each `--expect`, and what a build, the oracle or a stored profile
+    says. A number with a sign, `registers <= -8`, is a change from now. What an entry
+    refuted is not tried again without `--again`. With `--gate ID`, steps of a plan can be written down at once:
     go, or no-go. Needs no GPU.
     """
     from gdnbench.catalog.catalog import load_catalog
@@ -147,8 +163,13 @@ def add(
     from gdnbench.ledger.entry import Opened
     from gdnbench.ledger.events import opened_event, plan_try, refuted_before
     from gdnbench.ledger.file import append_event, read_ledger
+    from gdnbench.verbs.progress import watch
 
-    planned = plan_try(load_catalog(), hypothesis, kernel, expect, op=op, stop=stop, after=after, gates=gate or ())
+    catalog, limits = load_catalog(), {"stop": stop, "effort": effort}
+    with watch(quiet=json) as observer:
+        planned = plan_try(
+            catalog, hypothesis, kernel, expect, op=op, after=after, gates=gate or (), observer=observer, **limits
+        )
     repeats: list[str] = []
 
     def make(entries: Entries) -> Opened:
@@ -173,7 +194,7 @@ _STYLES = {"open": "cyan", "confirmed": "green", "refuted": "red", "undecided": 
 
 def _list_answer(entries: Entries, ledger: Path, results: Path, *, every: bool) -> Answer:
     """Makes a row per entry, oldest first: of the newest `SHOWN`, or of all with `every`; JSON always has all."""
-    from gdnbench.ledger.entry import gates_of, run_command
+    from gdnbench.ledger.entry import gates_of
 
     if not entries:
         return Answer(
@@ -188,7 +209,7 @@ def _list_answer(entries: Entries, ledger: Path, results: Path, *, every: bool) 
     notes = [Note(f"{plural(len(entries), 'entry', 'entries')}: {states}", "legend")]
     if len(shown) < len(entries):
         notes.insert(0, Note(f"the last {len(shown)} of {len(entries)}: --all shows the others, too", "legend"))
-    still_open = ((number, entry) for number, entry in entries.items() if entry.state == "open")
+    still_open = (each for each in entries.items() if each[1].state == "open" and not each[1].is_given_up())
     waiting = next((entry for number, entry in still_open if gates[number].is_open), None)
     return Answer(
         text=lambda _: [Table(_COLUMNS, [(entries[number], gates[number]) for number in shown], notes=notes)],
@@ -196,9 +217,7 @@ def _list_answer(entries: Entries, ledger: Path, results: Path, *, every: bool) 
             "ledger": str(ledger),
             "entries": [_document(entry, gates[number]) for number, entry in entries.items()],
         },
-        next=[*run_command(waiting.opened), *out_option(results)]
-        if waiting
-        else command("ledger", str(max(entries)), ledger=ledger),
+        next=_measuring(waiting, results, ledger) if waiting else command("ledger", str(max(entries)), ledger=ledger),
     )
 
 
@@ -208,23 +227,36 @@ _COLUMNS: list[Column[tuple[LedgerEntry, Gate]]] = [
     Column("", lambda row: row[0].opened.label, "kernel", drop=1),
     Column("", lambda row: row[0].opened.hypothesis, "hypothesis", fold=True, most=48),
     Column("", lambda row: row[0].state, "state", lambda row: Text(_state(*row), style=_STYLES[row[0].state])),
-    Column("", lambda row: _last_measured(row[0]), "measured"),
+    Column("", lambda row: _last_measured(row[0]), "measured", fold=True, most=36),
     Column("", lambda row: row[0].last.run if row[0].last else "", "run", drop=3),
 ]
 
 
+def _measuring(entry: LedgerEntry, results: Path, ledger: Path) -> tuple[str, ...]:
+    """Returns the command that measures what an entry expects, with the folders that it takes."""
+    from gdnbench.ledger.entry import measure_command
+
+    argv = measure_command(entry.opened)
+    if argv[1] == "ledger":
+        return command(*argv[1:], results=results, ledger=ledger)
+    return (*argv, *(out_option(results) if argv[1] == "run" else ()))
+
+
 def _opened_answer(entry: LedgerEntry, entries: Entries, ledger: Path) -> Answer:
-    from gdnbench.ledger.entry import gate_of, run_command
+    from gdnbench.ledger.entry import gate_of
 
     gate = gate_of(entry, entries)
-    closing = " ".join([f"gdnbench ledger close {entry.opened.id} RUN", *ledger_option(ledger)])
+    run = " RUN" if any(each.measured.is_time for each in entry.opened.expectations) else ""
+    closing = " ".join([f"gdnbench ledger close {entry.opened.id}{run}", *ledger_option(ledger)])
     notes = [Note(f"when it is measured: {closing}", "legend")]
     if not gate.is_open:
         notes.append(Note(f"{gate}, and is measured after that", "legend"))
     return Answer(
         text=lambda _: [_heading(entry), *_expected(entry), *notes],
         document=lambda: _document(entry, gate),
-        next=run_command(entry.opened) if gate.is_open else command("ledger", str(gate.blocking[0]), ledger=ledger),
+        next=_measuring(entry, RESULTS, ledger)
+        if gate.is_open
+        else command("ledger", str(gate.blocking[0]), ledger=ledger),
     )
 
 
@@ -232,15 +264,17 @@ def _entry_answer(
     entry: LedgerEntry, entries: Entries, current: CatalogEntry | None, ledger: Path, results: Path
 ) -> Answer:
     """Shows an entry in full; `current` is its kernel now, or None if it is gone."""
-    from gdnbench.ledger.entry import gate_of, run_command
+    from gdnbench.ledger.entry import gate_of
     from gdnbench.ledger.file import change_of
 
     gate, change = gate_of(entry, entries), change_of(entry, current)
-    argv = command("show", entry.last.run) if entry.last else run_command(entry.opened)
+    following = command("ledger", ledger=ledger) if entry.is_decided else _measuring(entry, results, ledger)
+    if entry.last and entry.last.run:
+        following = command("show", entry.last.run, results=results)
     return Answer(
         text=lambda _: _entry_text(entry, gate, change),
         document=lambda: {**_document(entry, gate), "ledger": str(ledger), "diff": "\n".join(change.lines)},
-        next=[*argv, *out_option(results)],
+        next=following,
     )
 
 
@@ -254,6 +288,7 @@ def _entry_text(entry: LedgerEntry, gate: Gate, change: Change) -> Iterator[Bloc
         "after": f"entry {opened.after}" if opened.after else "",
         "gate": str(gate) if opened.gates else "",
         "stop": opened.stop,
+        "effort": f"{opened.effort}{', spent: given up' if entry.is_given_up() else ''}" if str(opened.effort) else "",
     }
     yield _heading(entry)
     yield from (f"{name:9} {value}" for name, value in facts.items() if value)
@@ -277,35 +312,43 @@ def _expected(entry: LedgerEntry) -> list[Block]:
 
 def _closings(entry: LedgerEntry) -> Iterator[Block]:
     for closed in entry.closings:
-        yield f"closed    {closed.time} by {closed.run}"
-        for each in closed.findings:
+        yield f"closed    {closed.time} by {closed.run or 'what was measured without a run'}"
+        for each, expectation in zip(closed.findings, entry.opened.expectations, strict=True):
             line = Text(f"  {each.outcome.value:10}", style=_STYLES[each.outcome])
-            yield line.append(f" {each.expectation}: {_measured(each)}", style="default")
+            how = f", {each.how}" if each.how else ""
+            yield line.append(f" {each.expectation}: {_measured(each, expectation)}{how}", style="default")
         yield from (Note(f"  note: {note}", "caution") for note in closed.notes)
         if closed.learned:
             yield f"learned: {closed.learned}"
 
 
 def _state(entry: LedgerEntry, gate: Gate) -> str:
-    """Returns `open` or `confirmed`; for an undecided entry, what it waits for."""
+    """Returns `open` or `confirmed`; for an undecided entry, that it was given up, or what it waits for."""
+    if entry.is_given_up():
+        return "given up"
     return entry.state.value if entry.is_decided or gate.is_open else str(gate)
 
 
 def _last_measured(entry: LedgerEntry) -> str:
     if not entry.last:
         return ""
-    findings = entry.last.findings
-    return _measured(next((each for each in findings if each.outcome is entry.last.outcome), findings[0]))
+    findings = list(zip(entry.last.findings, entry.opened.expectations, strict=True))
+    return _measured(*next((each for each in findings if each[0].outcome is entry.last.outcome), findings[0]))
 
 
-def _measured(finding: ExpectationResult) -> str:
-    """Returns `0.961x (0.945 to 0.978)` for a speedup, `4.55us (4.51 to 4.59)` for a time."""
+def _measured(finding: ExpectationResult, expectation: Expectation) -> str:
+    """Returns `0.961x (0.945 to 0.978)` for a speedup, `64` for what has no interval, or why it was not measured."""
     if finding.value is None:
         return finding.reason
-    low = "-" if finding.low is None else f"{finding.low:.4g}"
-    high = "-" if finding.high is None else f"{finding.high:.4g}"
-    unit = "us" if finding.expectation.startswith("time ") else "x"
-    return f"{finding.value:.4g}{unit} ({low} to {high})"
+    quantity = expectation.measured
+    form = "+.6g" if expectation.is_change else ".4g" if quantity.is_time else ".6g"
+    unit = "x" if expectation.baseline else quantity.unit if quantity.is_time else f" {quantity.unit}".rstrip()
+    value = f"{finding.value:{form}}{unit}"
+    if finding.low == finding.high == finding.value:
+        return value
+    low = "-" if finding.low is None else f"{finding.low:{form}}"
+    high = "-" if finding.high is None else f"{finding.high:{form}}"
+    return f"{value} ({low} to {high})"
 
 
 def _document(entry: LedgerEntry, gate: Gate) -> dict[str, Any]:
