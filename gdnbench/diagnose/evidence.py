@@ -49,6 +49,7 @@ class Evidence:
     measured: RunTimes | None = None
     profile_code: CodeState = CodeState.UNKNOWN  # whether the counters are of the current code
     warnings: tuple[str, ...] = ()  # stored profiles that could not be read
+    gpu: str = ""  # short name of the GPU that is meant; empty if none is known
     entry_name: str = ""  # the entry of the launch; empty for a whole kernel
     # The evidence of each of several launches, the longest first; counters and code are in these only
     launches: tuple[Evidence, ...] = field(default=(), repr=False)

@@ -9,7 +9,7 @@ every comparison.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median_low
@@ -120,11 +120,16 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
         measured=measured,
         profile_code=counters.code if counters else CodeState.UNKNOWN,
         warnings=tuple(left_out),
+        gpu=slug or (measured.gpu if measured else "") or next(_gpus_of(built), ""),
     )
     if len(subjects) > 1:
         known = replace(known, launch_times=_launch_times(question, known, counters))
         return _with_launches(known, subjects, built, counters)
     return _with_code(replace(known, profile=profile), built[0] if built else None)
+
+
+def _gpus_of(built: Sequence[BuildOutcome]) -> Iterator[str]:
+    return (each.gpu_size.name for each in built if isinstance(each, CompiledKernel) and each.gpu_size)
 
 
 def _with_code(known: Evidence, built: BuildOutcome | None) -> Evidence:

@@ -23,6 +23,7 @@ from gdnbench.render.console import plain_table
 from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.render.units import OTHER_CODE, other_code, time_text
 from gdnbench.report.ncu import value_text
+from gdnbench.report.work import Work, work_blocks, work_of
 
 
 def explained_answer(
@@ -42,7 +43,9 @@ def explained_answer(
     launches = {"launches": [_launch_document(*part) for part in parts[1:]]} if parts[1:] else {}
     return Answer(
         text=lambda width: [block for part in parts for block in _text(*part, min(width, _WIDEST))],
-        document=lambda: _findings_document(*parts[0]) | launches | {"next": shlex.join(following)},
+        document=lambda: (
+            _findings_document(*parts[0]) | launches | {"work": _work(evidence).document, "next": shlex.join(following)}
+        ),
         next=following,
     )
 
@@ -104,6 +107,13 @@ def _text(evidence: Evidence, findings: Sequence[Cause], room: int) -> Iterator[
     if not (findings or evidence.launches):
         yield Note(_NO_CAUSE)
     yield Note("")
+    if not evidence.entry_name:
+        yield from work_blocks(_work(evidence))
+        yield Note("")
+
+
+def _work(evidence: Evidence) -> Work:
+    return work_of(evidence.entry, evidence.variant, evidence.workload, evidence.gpu)
 
 
 def _launch_times(evidence: Evidence, room: int) -> Iterator[Block]:

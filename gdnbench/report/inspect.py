@@ -27,6 +27,7 @@ from gdnbench.model.status import Status
 from gdnbench.render.console import message_console, print_text
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, TitledRow, titled_table
+from gdnbench.report.work import Work, work_blocks, work_of
 
 NOTHING_BUILT = Note("next: mend what the compiler rejects, and inspect again", whole=True)
 STATIC = "counts are static: a loop's body counts once however often it runs"
@@ -94,7 +95,12 @@ def print_inspected(
         return [kernel_document(each, broken, sass=sass) for each in outcomes]
 
     following = _next_step(built, is_whole) if built and not sass else None
-    answer = Answer(records=documents, document=documents, text=code if sass else tables, next=following)
+
+    def document() -> list[dict[str, Any]]:
+        works = [_work(each).document if isinstance(each, CompiledKernel) else None for each in outcomes]
+        return [each | {"work": work} if work else each for each, work in zip(documents(), works, strict=True)]
+
+    answer = Answer(records=documents, document=document, text=code if sass else tables, next=following)
     print_builds(answer, outcomes if sass and not csv else (), broken, json=json, csv=csv)
 
 
@@ -206,6 +212,14 @@ def _detail(built: Sequence[CompiledKernel]) -> Iterator[Block]:
     yield titled_table(heads, rows, fold=len(heads))
     yield from _spoiled(built)
     yield Note(STATIC, "legend")
+    if len({(compiled.subject.name, compiled.subject.workload) for compiled in built}) == 1:
+        yield ""
+        yield from work_blocks(_work(built[0]))
+
+
+def _work(compiled: CompiledKernel) -> Work:
+    subject, gpu = compiled.subject, compiled.gpu_size
+    return work_of(subject.entry, subject.variant, subject.workload, gpu.name if gpu else "")
 
 
 def _rows(name: str, quantities: Sequence[BuildQuantity], built: Sequence[CompiledKernel]) -> Iterator[TitledRow]:
