@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TextIO
@@ -150,8 +150,31 @@ def explain(source: Path, error: BaseException) -> str:
         return _at_line(source, innermost)
     text = str(error)
     log = text.partition("`ptxas` stderr:\n")[2].partition("\n\nRepro command:")[0] or text
-    said = re.sub(r"^ptxas \S+\.ptx, ", "ptxas: PTX ", log, flags=re.MULTILINE).strip()
-    return f"{source}: error: {said or type(error).__name__}"
+    if told := [*_PTXAS.finditer(log)]:
+        return _by_ptxas(source, told)
+    return f"{source}: error: {log.strip() or type(error).__name__}"
+
+
+_PTXAS = re.compile(r"^ptxas (?P<file>\S+\.ptx), line (?P<line>\d+); (?P<kind>\w+)\s*: (?P<said>.*)", re.MULTILINE)
+_FILE = re.compile(r'\.file\s+(?P<number>\d+)\s+"(?P<name>[^"]+)"')
+_LOC = re.compile(r"\.loc\s+(?P<number>\d+)\s+(?P<line>\d+)")
+
+
+def _by_ptxas(source: Path, told: Sequence[re.Match[str]]) -> str:
+    """Returns what ptxas said, once each, at lines of the source; removes the PTX, which Triton leaves behind."""
+    path = Path(told[0]["file"])
+    ptx: list[str] = []
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        ptx = path.read_text().splitlines()
+        path.unlink()
+    files = {found["number"]: found["name"] for line in ptx if (found := _FILE.search(line))}
+
+    def place(line: int) -> str:
+        at = next((found for each in reversed(ptx[:line]) if (found := _LOC.search(each))), None)
+        return f"{files.get(at['number'], source)}:{at['line']}" if at else str(source)
+
+    lines = dict.fromkeys(f"{place(int(each['line']))}: {each['kind']}: ptxas: {each['said']}" for each in told)
+    return "\n".join(lines)
 
 
 def _at_line(source: Path, error: BaseException) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.nvrtc import compile_ptx
-from gdnbench.errors import NotInterpretedError
+from gdnbench.errors import NotInterpretedError, raised_at
 from gdnbench.launch.bind import three
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.triton_memory import TritonMemory
@@ -36,6 +37,8 @@ class InterpretedRun:
     findings: tuple[LocatedFault, ...]
     traffic: tuple[Traffic, ...]
     leaves_behind: bool = False  # whether the module's variables have changed, which later launches find
+    # Which line stored an element, by the tensor's name and its index; empty where that was not watched
+    place_of_stores: Callable[[str, Sequence[int]], str] = lambda _name, _index: ""
 
 
 class InterpretedTriton:
@@ -51,7 +54,7 @@ class InterpretedTriton:
         assert isinstance(kernel, TritonKernel)
         round_to_nearest()
         self._kernel, self._params = kernel, variant.params
-        self._module = load_file(entry.source)
+        self._module, self._folder = load_file(entry.source), entry.folder
 
     def run(self, workspace: Workspace) -> InterpretedRun:
         """Runs every launch on the workspace's CPU tensors, and watches that programs stay inside and apart."""
@@ -63,9 +66,24 @@ class InterpretedTriton:
             for launch in self._kernel.launches:
                 function = getattr(self._module, launch.entry)
                 bound = [values[name] for name in function.arg_names]
-                with memory.launch():
+                with memory.launch(), self._unknown_told():
                     function[launch.grid(workspace.workload, self._params)](*bound)
-        return InterpretedRun(memory.findings.all(), ())
+        return InterpretedRun(memory.findings.all(), (), place_of_stores=memory.place_of_stores)
+
+    @contextmanager
+    def _unknown_told(self) -> Iterator[None]:
+        """Raises NotInterpretedError, with the line, for what Triton's interpreter does not know, as inline PTX."""
+        try:
+            yield
+        except Exception as error:
+            cause: BaseException = error
+            while cause.__cause__ is not None:
+                cause = cause.__cause__
+            if isinstance(cause, NotImplementedError):
+                place = raised_at(error, self._folder)
+                at = f"{place[0].name}:{place[1]}: " if place else ""
+                raise NotInterpretedError(f"{at}{cause}", "its numbers need a GPU") from error
+            raise
 
 
 class InterpretedCuda:

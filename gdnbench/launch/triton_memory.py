@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from gdnbench.launch.triton_rounding import language_patched_once
 from gdnbench.ptx.findings import Fault, FaultLog, describe_outside
 from gdnbench.ptx.numbers import IntArray, Mask
 from gdnbench.ptx.program import NO_LINE, SourceLine
@@ -46,6 +47,7 @@ class _Shadow:
 
     def __init__(self, name: str, data: npt.NDArray[np.uint8], element: int) -> None:
         self.name, self.data, self.element = name, data, element
+        self.line = np.full(-(-len(data) // element), NOBODY, dtype=np.int32)  # of the last store in any launch
         self.forget()
 
     def forget(self) -> None:
@@ -57,7 +59,7 @@ class _Shadow:
         """Returns the elements that accesses of so many bytes at some places use; shape (n, k)."""
         if nbytes < self.element:  # from now on elements are as small as the smallest access
             each = self.element // nbytes
-            self.writer, self.reader = np.repeat(self.writer, each), np.repeat(self.reader, each)
+            self.writer, self.reader, self.line = (np.repeat(of, each) for of in (self.writer, self.reader, self.line))
             self.element = nbytes
         first = (places // self.element)[:, None]
         return first if nbytes == self.element else first + np.arange(nbytes // self.element)
@@ -94,6 +96,7 @@ class ProgramRaces:
         self._first_store = 0  # of the current program
         self._found: list[tuple[SourceLine, str, int]] = []
         self._is_ordered = False
+        self._lines: list[SourceLine] = []  # of stores of all launches
 
     def add(self, name: str, data: npt.NDArray[np.uint8], element: int, *, is_input: bool) -> None:
         """Adds the tensor of the next number; inputs are only read, and a write to one is found otherwise."""
@@ -108,8 +111,21 @@ class ProgramRaces:
 
     def end_launch(self) -> None:
         """Reports the races, unless programs may have signalled each other by atomics or volatile loads."""
+        first = len(self._lines)
+        self._lines += [line for _, line in self._stores]
+        for each in self._shadows:
+            if each is not None:
+                each.line = np.where(each.writer >= 0, each.writer + first, each.line)
         for at, text, count in self._found if not self._is_ordered else []:
             self._findings.add(Fault.RACE, at, text, count=count)
+
+    def stores(self, number: int, byte: int | None = None) -> tuple[SourceLine, ...]:
+        """Returns the lines that stored last to a tensor's elements, or to the one that a byte lies in."""
+        shadow = self._shadows[number]
+        if shadow is None:
+            return ()
+        last = shadow.line if byte is None else shadow.line[byte // shadow.element :][:1]
+        return tuple(dict.fromkeys(self._lines[at] for at in np.unique(last[last >= 0])))
 
     def note_order(self) -> None:
         """Records that a program has executed what others may wait for."""
@@ -258,11 +274,22 @@ class TritonMemory:
         self._races.add(name, data, tensor.element_size(), is_input=is_input)
         return pointer
 
+    def place_of_stores(self, name: str, index: Sequence[int]) -> str:
+        """Says which line of a kernel stored the present value of an element; empty where none stores to the tensor."""
+        number = next((at for at, (known, _) in enumerate(self._tensors) if known == name), None)
+        if number is None or not (lines := self._races.stores(number)):
+            return ""
+        tensor = self._tensors[number][1]
+        flat = int(np.ravel_multi_index([*index], tensor.shape))
+        if stored := self._races.stores(number, flat * tensor.element_size()):
+            return f"it was stored at {stored[0]}"
+        return f"no program stores it, at {' or '.join(map(str, lines))}"
+
     @contextmanager
     def launch(self) -> Iterator[None]:
         """Begins and ends a launch: its programs run in no order, and end before the next one's begin."""
         self._races.begin_launch()
-        with _language_patched_once():
+        with language_patched_once():
             yield
         self._races.end_launch()
 
@@ -339,28 +366,6 @@ class TritonMemory:
             what = describe_outside(verb, nbytes, place, f"`{name}`", tensor.nbytes)
         text = f"program ({', '.join(map(str, builder.grid_idx))}) {what}"
         self.findings.add(Fault.OUT_OF_BOUNDS, _current_line(), text, count=len(outside))
-
-
-@contextmanager
-def _language_patched_once() -> Iterator[None]:
-    """Has Triton's interpreter patch its language once for each module: at each call of a helper takes a fourth longer.
-
-    Triton 3.7 restores it at the end of a launch alone.
-    """
-    from triton.runtime import interpreter
-
-    patch, scopes = interpreter._patch_lang, dict[int, Any]()
-
-    def patch_first(function: Any) -> Any:
-        key = id(function.__globals__)
-        scopes[key] = interpreter._LangPatchScope() if key in scopes else patch(function)
-        return scopes[key]
-
-    interpreter._patch_lang = patch_first
-    try:
-        yield
-    finally:
-        interpreter._patch_lang = patch
 
 
 @cache

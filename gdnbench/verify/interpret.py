@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -150,7 +151,15 @@ class _Interpretation:
             self._entry.kernel, run, workspace, lambda: expected, scenario, cpu.synchronize, on_outputs
         )
         # First, since it mostly explains wrong numbers.
-        return (self._watched_gate(scenario), *gates)
+        return (self._watched_gate(scenario), *map(self._placed, gates))
+
+    def _placed(self, gate: GateResult) -> GateResult:
+        """Adds to a failed gate of an output the line that stored its worst element, where that is known."""
+        index = [int(number) for number in gate.where.strip("[]").split(", ") if number.isdigit()]
+        if gate.passed or not gate.wrong:
+            return gate
+        place = self._watched.place_of_stores(gate.gate.split()[0], index)
+        return replace(gate, told="; ".join(filter(None, (gate.told, place))))
 
     def _keep_contest_error(self, outputs: Mapping[str, Tensor], expected: Oracle) -> None:
         self._contest_error = contest_error(outputs, expected)
