@@ -21,10 +21,10 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-def keep_run(home, *, timestamp=LATER, name=RUN, **sources):
-    """A copy of the recorded run: as if it were measured later, and of the kernels as they are now."""
+def keep_run(home, *, timestamp=LATER, name=RUN, of=RUN, **sources):
+    """A copy of a recorded run: as if it were measured later, and of the kernels as they are now."""
     folder = home / "results" / name
-    shutil.copytree(RESULTS / RUN, folder)
+    shutil.copytree(RESULTS / of, folder)
     info = json.loads((folder / "run.json").read_text())
     now = {kernel: load_catalog().entries[kernel].known_source() for kernel in info["sources"]}
     info |= {

@@ -16,6 +16,7 @@ from gdnbench.ledger.expectation import parse_effort, parse_expected
 from gdnbench.ledger.file import read_ledger
 from gdnbench.profile.ncu.quantities import LaunchProfile, Metric
 from gdnbench.profile.ncu.store import write_profiles
+from gdnbench.store.measurements import read_by_clock
 
 pytest_plugins = ["ledger_data"]
 
@@ -124,6 +125,24 @@ def test_what_was_not_measured_is_undecided_and_says_so(home, begin, close):
     keep_run(home)
     later = close()
     assert [*_outcomes(later).values()] == ["confirmed", "undecided", "undecided", "confirmed"]
+
+
+WITH_CUPTI = "20261124-044420-h200-decode-by-ssh"
+
+
+def test_kernel_time_is_held_against_cupti_and_not_the_run_s_own_timer(home, begin, close):
+    folder = keep_run(home, of=WITH_CUPTI, name=WITH_CUPTI)
+    clocks = {
+        clock: {row.case.label: row.timing for row in rows if row.case.workload == AT_B1 and row.timing}
+        for clock, rows in read_by_clock(folder).items()
+    }
+    stream, own = (clocks[clock]["decode-v9"].time_us for clock in (None, "cupti"))
+    assert own < stream
+    bound = round((own + stream) / 2, 2)
+    begin(f"kernel time <= {bound}us and time <= {bound}us at B=1", kernel="decode-v9")
+    found = close(run=WITH_CUPTI)["closings"][0]["findings"]
+    assert [each["outcome"] for each in found] == ["confirmed", "refuted"]
+    assert [each["value"] for each in found] == [own, stream]
 
 
 def test_times_alone_are_not_closed_without_a_run(home, begin, close):
