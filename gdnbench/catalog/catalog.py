@@ -133,39 +133,43 @@ def place_named(root: Path) -> str:
     return project.named_by if project and root in project.roots else KERNELS_VARIABLE
 
 
-def load_catalog(roots: Iterable[Path] | None = None, *, library: bool = False) -> Catalog:
+def load_catalog(roots: Iterable[Path] | None = None, *, library: bool = False, only: str = "") -> Catalog:
     """Loads every op and kernel, a project's first; what fails is listed as broken.
 
     A later root may add kernels to earlier ops. With `library`, or `roots`, the bundled kernels are meant like others
-    where none is named.
+    where none is named. With `only`, as workers call it, the folders of one op are loaded; all if none declares it.
     """
     searched, own = (default_roots(), own_roots()) if roots is None else (tuple(roots), ())
     ops: dict[str, LoadedOp] = {}
     entries: dict[str, CatalogEntry] = {}
     taken: dict[str, CatalogEntry] = {}
     broken: list[Broken] = []
-    try_ahead(_declarations(searched))
-    for loaded in _find(searched, ops):
+    try_ahead(_declarations(searched, only))
+    for loaded in _find(searched, ops, only):
         admitted = _claim_names(loaded, taken) if isinstance(loaded, CatalogEntry) else loaded
         if isinstance(admitted, Broken):
             broken.append(admitted)
         else:
             entries[admitted.kernel.name] = admitted
+    if only and only not in ops:
+        return load_catalog(searched)
     broken += _fill_dispatchers(entries)
     catalog = Catalog(searched, {}, {}, entries, tuple(broken), own, library)
     ordered = sorted(ops.values(), key=lambda each: not catalog.is_own(each.folder))
-    _loaded[searched] = replace(
+    catalog = replace(
         catalog,
         ops={each.op.name: each.op for each in ordered},
         op_folders={each.op.name: each.folder for each in ordered},
         entries=dict(sorted(entries.items(), key=lambda each: not catalog.is_own(each[1].folder))),
     )
-    return _loaded[searched]
+    if not only:
+        _loaded[searched] = catalog
+    return catalog
 
 
-def _declarations(roots: Iterable[Path]) -> Iterator[Path]:
+def _declarations(roots: Iterable[Path], only: str) -> Iterator[Path]:
     ops: set[str] = set()
-    for op_folder in chain.from_iterable(map(_folders, filter(is_folder, roots))):
+    for op_folder in chain.from_iterable(_folders(root, only) for root in roots if is_folder(root)):
         if isinstance(op_folder, Path) and os.path.lexists(op_folder / "op.py"):
             ops.add(op_folder.name)
             yield op_folder / "op.py"
@@ -174,12 +178,12 @@ def _declarations(roots: Iterable[Path]) -> Iterator[Path]:
             yield from filter(os.path.lexists, variants)
 
 
-def _find(roots: Iterable[Path], ops: dict[str, LoadedOp]) -> Iterator[CatalogEntry | Broken]:
+def _find(roots: Iterable[Path], ops: dict[str, LoadedOp], only: str) -> Iterator[CatalogEntry | Broken]:
     for root in roots:
         if not is_folder(root):
             yield Broken(root.name, root, f"{root} is not a folder (see {place_named(root)})")
             continue
-        for op_folder in _folders(root):
+        for op_folder in _folders(root, only):
             op = op_folder if isinstance(op_folder, Broken) else _op_of(op_folder, ops)
             if isinstance(op, Broken):
                 yield op
@@ -215,9 +219,10 @@ def _op_of(folder: Path, ops: dict[str, LoadedOp]) -> LoadedOp | Broken | None:
     return ops.get(folder.name)
 
 
-def _folders(folder: Path) -> list[Path | Broken]:
+def _folders(folder: Path, only: str = "") -> list[Path | Broken]:
     try:
-        paths = [path for path in folder.iterdir() if path.name[0] not in "._" and is_folder(path)]
+        names = (path for path in folder.iterdir() if path.name[0] not in "._" and only in ("", path.name))
+        paths = [path for path in names if is_folder(path)]
     except OSError as error:
         return [Broken(folder.name, folder, f"{folder} cannot be read: {error.strerror}")]
     return [

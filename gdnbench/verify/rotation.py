@@ -170,7 +170,8 @@ class Workspaces:
     """The worker's catalog, and the inputs and the oracle's outputs by workload and scenario."""
 
     def __init__(self, task: Task) -> None:
-        self.catalog = load_catalog(Path(root) for root in task.roots)
+        only = "" if task.path else task.op  # a path compares with a kernel of another op
+        self.catalog = load_catalog((Path(root) for root in task.roots), only=only)
         self.op = self.catalog.ops[task.op]
         self.task = task
         self._kinds = 1 + len(self.op.scenarios)

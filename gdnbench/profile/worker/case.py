@@ -51,7 +51,7 @@ class PlacedCase:
 
 def place_case(task: ProfileTask, *, copies: int = 1, device: str = "cuda") -> PlacedCase:
     """Draws inputs of the op's first kind on a device, at `copies` placements."""
-    catalog = load_catalog(Path(root) for root in task.roots)
+    catalog = load_catalog((Path(root) for root in task.roots), only=task.op)
     op = catalog.ops[task.op]
     numerics = load_numerics(op, catalog.op_folders[op.name])
     case = task.case

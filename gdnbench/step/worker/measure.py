@@ -80,7 +80,7 @@ class _Steps:
     def prepare(self) -> None:
         """Draws the tensors, binds and captures every case, and checks its chain's outputs."""
         task = self._task
-        catalog = load_catalog(Path(root) for root in task.roots)
+        catalog = load_catalog((Path(root) for root in task.roots), only=task.op)
         op = catalog.ops[task.op]
         numerics = load_numerics(op, catalog.op_folders[op.name])
         self._begin("build the C loop")
