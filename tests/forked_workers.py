@@ -1,9 +1,9 @@
 """Workers that are forked from a process which has imported torch, for commands that run in the tests' own process.
 
 Each is a process of its own, with its asker's environment, folder and paths, as one that is started is; what is saved
-is the import of torch, more than a second of a core, some hundred times. A command that a test starts as a process
-forks its workers likewise if `FORKING` is on its path; those of tests of cheats, of full disks and of what is
-left behind have theirs as users do.
+are the imports of torch and of all else that workers import, two seconds of a core, some hundred times. A command that
+a test starts as a process forks its workers likewise if `FORKING` is on its path; those of tests of cheats, of full
+disks and of what is left behind have theirs as users do.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ class SuiteParent(WarmParent):
         environment: of the workers, on top of this process's.
         sockets: a folder whose path is short.
     """
+
+    program = (str(Path(__file__).with_name("suite_parent.py")),)
 
     def __init__(self, environment: Mapping[str, str], sockets: Path) -> None:
         super().__init__(environment, IDLE_S)

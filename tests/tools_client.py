@@ -106,7 +106,9 @@ def server_command(project: Path) -> list[str]:
 def connected(project: Path, *, forks: bool = True) -> Iterator[Client]:
     """A session with a server that begins and ends with the block, and whose commands fork their workers."""
     program, *arguments = server_command(project)
-    parameters = StdioServerParameters(command=program, args=arguments, env=environment(project, forks=forks))
+    # The whole environment: by itself the protocol's client hands on a few variables, and not where workers are forked.
+    inherited = {**os.environ, **environment(project, forks=forks)}
+    parameters = StdioServerParameters(command=program, args=arguments, env=inherited)
 
     @asynccontextmanager
     async def session():

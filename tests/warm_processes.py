@@ -16,7 +16,8 @@ def warm_parents(folder: Path) -> list[int]:
             continue
         with contextlib.suppress(OSError):
             words = (process / "cmdline").read_bytes().split(b"\0")
-            if b"gdnbench.process.warm_parent" in words and any(str(folder).encode() in word for word in words):
+            forks = any(word.endswith((b".warm_parent", b"/suite_parent.py")) for word in words)
+            if forks and any(str(folder).encode() in word for word in words):
                 found.append(int(process.name))
     return found
 

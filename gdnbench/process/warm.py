@@ -81,7 +81,10 @@ class WarmParent:
     """The process that forks workers of one environment; it starts with the first worker.
 
     `environment` is added to this process's, for workers and the import of torch; idle for `idle_s` seconds, it ends.
+    Python runs it as `program` says.
     """
+
+    program: tuple[str, ...] = ("-m", warm_parent.__name__)
 
     def __init__(self, environment: Mapping[str, str], idle_s: float = IDLE_S) -> None:
         self._environment = dict(environment)
@@ -126,7 +129,7 @@ class WarmParent:
             return _open(path)
         with path.with_suffix(".log").open("wb") as log:
             parent = start(
-                [*PYTHON, "-m", warm_parent.__name__, str(path), str(self._idle_s)],
+                [*PYTHON, *self.program, str(path), str(self._idle_s)],
                 environment=self._environment,
                 stdout=log,
                 stderr=log,

@@ -175,9 +175,7 @@ def _become_worker(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
         os.chdir(request["folder"])
         sys.argv = [request["module"], *request["arguments"], str(channel)]
         sys.path[:] = [*_python_path(), *_OWN_PATH]
-        # Import the current gdnbench: this process may be older than its sources.
-        for name in [name for name in sys.modules if name.partition(".")[0] == "gdnbench"]:
-            del sys.modules[name]
+        forget_own_modules()
         _draw_seeds()
         runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
         code = 0
@@ -189,6 +187,12 @@ def _become_worker(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def forget_own_modules() -> None:
+    """Has a fork import the current gdnbench: this process may be older than its sources."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "gdnbench"]:
+        del sys.modules[name]
 
 
 def _draw_seeds() -> None:
