@@ -9,7 +9,7 @@ from cuda.pathfinder import find_nvidia_header_directory
 from gdnbench.ptx.launch import run_program
 from gdnbench.ptx.program import LaunchGrid
 from gdnbench.ptx.reader import read_program
-from gdnbench.ptx.segments import Tensor
+from gdnbench.ptx.segments import MappedTensor, Tensor
 
 
 @cache
@@ -41,6 +41,8 @@ def run(
 
 
 def _argument(value, name, is_written):
+    if isinstance(value, Tensor | MappedTensor):
+        return value
     if isinstance(value, np.ndarray):
         return Tensor(f"`{name}`", value.reshape(-1).view(np.uint8), is_written)
     return (np.float32 if isinstance(value, float) else np.int32)(value).tobytes()

@@ -127,7 +127,7 @@ def _granules(program: Program) -> dict[str, int]:
     return smallest
 
 
-_ACCESSES = frozenset({"ld", "st", "atom", "red", "cp", "ldu", "mbarrier", "tensormap"})
+_ACCESSES = frozenset({"ld", "st", "atom", "red", "cp", "ldu", "mbarrier"})
 
 
 def _access_bytes(instruction: PtxInstruction) -> int:
@@ -136,8 +136,6 @@ def _access_bytes(instruction: PtxInstruction) -> int:
     if instruction.name == "cp":
         sizes = [operand.text for operand in instruction.operands if operand.text in {"4", "8"}]
         return int(sizes[0]) if sizes else 16
-    if instruction.name == "tensormap" and not instruction.types:
-        return 16
     return WIDTHS[instruction.types[-1]] * instruction.vector if instruction.types else 1
 
 

@@ -130,7 +130,7 @@ KNOWN: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("ldmatrix", "stmatrix"), frozenset({
         "sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "shared__cta",
     })),
-    **dict.fromkeys(("mma", "movmatrix", "wgmma", "tensormap"), _ANY),  # whose handlers compare every word
+    **dict.fromkeys(("mma", "movmatrix", "wgmma"), _ANY),  # whose handlers compare every word
     **dict.fromkeys(("fence", "membar", "prefetch", "prefetchu", "setmaxnreg", "createpolicy"), _ANY),
     "griddepcontrol": frozenset({"wait", "launch_dependents"}),
 }  # fmt: skip

@@ -1,10 +1,9 @@
 """Loads, stores, atomics and asynchronous copies, also those of boxes by tensor maps.
 
-The meaning of a map's 128 bytes is not documented; kernels set its fields one by one by `tensormap.replace`, or are
-given a map. Here each field has bytes of its own. A map describes a tensor, whose first axis lies side by side in
-memory, and the box of it that a copy brings: rows one after the other, whose pieces of 16 bytes are swizzled as `wgmma`
-reads them. What lies outside the tensor is zero, and counts as brought (PTX ISA, on "tensormap.replace" and
-"cp.async.bulk.tensor").
+A launch gives a kernel its maps. The meaning of their 128 bytes is not documented; here each field has bytes of its
+own. A map describes a tensor, whose first axis lies side by side in memory, and the box of it that a copy brings: rows
+one after the other, whose pieces of 16 bytes are swizzled as `wgmma` reads them. What lies outside the tensor is zero,
+and counts as brought (PTX ISA, on "cp.async.bulk.tensor").
 """
 
 from __future__ import annotations
@@ -205,13 +204,11 @@ MAP_BYTES = 128
 _MOST = 5  # dimensions
 _FIELDS = np.dtype([
     ("global_address", "u8"), ("global_stride", "u8", _MOST - 1), ("rank", "u4"), ("box_dim", "u4", _MOST),
-    ("global_dim", "u4", _MOST), ("element_stride", "u4", _MOST), ("elemtype", "u4"), ("interleave_layout", "u4"),
-    ("swizzle_mode", "u4"), ("fill_mode", "u4"),
+    ("global_dim", "u4", _MOST), ("elemtype", "u4"), ("swizzle_mode", "u4"),
 ])  # fmt: skip
 _ELEMENT_BYTES = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 9: 8, 10: 2}
 _SWIZZLED_PIECES = {0: 1, 1: 2, 2: 4, 3: 8}
 _ALIGNMENT, _LONGEST_BOX = 128, 256  # bytes, of a box in shared memory; elements along an axis
-_PUBLISHES = ("cp_fenceproxy", "global", "shared__cta", "tensormap__generic", "release", "gpu", "sync", "aligned")
 
 
 def map_bytes(mapped: MappedTensor, address: int) -> bytes:
@@ -222,7 +219,6 @@ def map_bytes(mapped: MappedTensor, address: int) -> bytes:
     one["global_address"], one["rank"] = address, rank - 1
     one["elemtype"] = next(kind for kind, size in _ELEMENT_BYTES.items() if size == mapped.element_bytes)
     one["swizzle_mode"] = (0, 32, 64, 128).index(mapped.swizzle)
-    one["element_stride"] = 1
     for name, values in (("global_dim", sizes), ("box_dim", box), ("global_stride", strides)):
         one[name][0, : len(values)] = values
     return one.tobytes().ljust(MAP_BYTES, b"\0")
@@ -242,13 +238,10 @@ class _Boxes:
     def read(cls, words: Array, rank: int) -> _Boxes | None:
         """Decodes maps of `rank` axes, shape (n, 128) bytes; returns None for an unknown kind."""
         maps = np.ascontiguousarray(words[:, : _FIELDS.itemsize]).view(_FIELDS)[:, 0]
-        kinds = np.unique(maps[["rank", "box_dim", "element_stride", "elemtype", "interleave_layout", "swizzle_mode"]])
-        kind, is_filled = kinds[0], bool(maps["fill_mode"].any())
-        is_plain = kind["rank"] == rank - 1 and (kind["element_stride"][:rank] == 1).all()
-        element, swizzled = (
-            _ELEMENT_BYTES.get(int(kind["elemtype"]), 0), _SWIZZLED_PIECES.get(int(kind["swizzle_mode"]), 0),
-        )  # fmt: skip
-        if len(kinds) != 1 or not is_plain or kind["interleave_layout"] or is_filled or not element or not swizzled:
+        kind, *others = np.unique(maps[["rank", "box_dim", "elemtype", "swizzle_mode"]])
+        element = _ELEMENT_BYTES.get(int(kind["elemtype"]), 0)
+        swizzled = _SWIZZLED_PIECES.get(int(kind["swizzle_mode"]), 0)
+        if others or kind["rank"] != rank - 1 or not element or not swizzled:
             return None
         first, sizes = maps["global_address"].astype(np.int64), maps["global_dim"][:, :rank].astype(np.int64)
         outer, box = maps["global_stride"][:, : rank - 1].astype(np.int64), tuple(map(int, kind["box_dim"][:rank]))
@@ -276,43 +269,6 @@ class _Boxes:
         sources = self.first[:, None] + (at * self.strides[:, :, None]).sum(axis=1)
         to = targets[:, None] + places * element
         return sources, to ^ (to >> 7 & self.swizzled - 1) * PIECE_BYTES, there
-
-
-def _replace(machine: Machine, instruction: PtxInstruction) -> None:
-    """Sets a field of a map in shared memory, or one entry of a field that has one per dimension."""
-    _, mode, name, space, whole, kind, *more = (*instruction.modifiers, *[""] * 6)[: max(6, len(instruction.modifiers))]
-    if more or (mode, space, whole) != ("tile", "shared__cta", "b1024") or name not in (_FIELDS.names or ()):
-        raise unknown(instruction)
-    place, *number, value = instruction.operands
-    fields = _FIELDS.fields
-    assert fields is not None
-    field, offset = fields[name][:2]
-    size = field.base.itemsize
-    if kind != f"b{8 * size}" or len(number) != len(field.shape):
-        raise unknown(instruction)
-    entry = int(number[0].text, 0) if number else 0
-    values = machine.spread(value, f"u{8 * size}")
-    addresses = machine.addresses(place) + (offset + entry * size)
-    access = Access(machine.lanes, addresses, size, 1, machine.step, instruction)
-    machine.memory.store("shared", access, values.astype(BITS[size])[:, None])
-
-
-def _publish(machine: Machine, instruction: PtxInstruction) -> None:
-    """Executes `tensormap.cp_fenceproxy`: a warp, recorded as its first lane, copies a map to global memory."""
-    words = instruction.modifiers
-    if words[0] == "replace":
-        _replace(machine, instruction)
-        return
-    target, source, size = instruction.operands
-    if words != _PUBLISHES or int(size.text, 0) != MAP_BYTES:
-        raise unknown(instruction)
-    _, first = np.unique(machine.warp[machine.lanes], return_index=True)
-    lanes = machine.lanes[first]
-    reads, writes = (
-        Access(lanes, machine.addresses(each)[first], 8, MAP_BYTES // 8, machine.step, instruction)
-        for each in (source, target)
-    )
-    machine.memory.store("global", writes, machine.memory.load("shared", reads))
 
 
 def _copy_boxes(machine: Machine, instruction: PtxInstruction) -> None:
@@ -379,5 +335,5 @@ def _one_a_block(blocks: IntArray, sizes: IntArray) -> Iterator[IntArray]:
 
 
 TRANSFERS: dict[str, Handler] = {
-    "ld": _load, "ldu": _load, "st": _store, "atom": _atomic, "red": _atomic, "cp": _copy, "tensormap": _publish,
+    "ld": _load, "ldu": _load, "st": _store, "atom": _atomic, "red": _atomic, "cp": _copy,
 }  # fmt: skip
