@@ -72,7 +72,7 @@ def run_of(times, name="one", *, launch=0.0, moved=1.0, workloads=(B1, B8), stra
 
 def _kernel_time(time_us, seed):
     logs = np.random.default_rng(seed).normal(0.0, 0.002, 21)
-    return KernelTime(time_us=time_us, rounds_us=time_us * np.exp(logs - logs.mean()), sm_mhz=1980.0)
+    return KernelTime(time_us=time_us, rounds_us=time_us * np.exp(logs - logs.mean()))
 
 
 def published(*figures, name="published/b200", gpu="b200"):

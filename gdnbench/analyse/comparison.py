@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from string import ascii_uppercase
 
-from gdnbench.analyse.expected import ExpectedTime, expect
 from gdnbench.analyse.figure import UNRECORDED_TRIM, Figure, FigureSource, differing_parts
 from gdnbench.analyse.grid import (
     DEFAULT_COLUMNS,
@@ -193,10 +192,9 @@ _FAIL_ON = re.compile(r"slower(?::(?P<margin>\d+(?:\.\d*)?|\.\d+)%)?")
 
 @dataclass(frozen=True)
 class ColumnComparison:
-    """A later column against the first: per row a ratio, and the time to expect from the GPUs alone, or None."""
+    """A later column against the first: per row a ratio, or None."""
 
     ratios: tuple[TimeRatio | None, ...]
-    expected: tuple[ExpectedTime | None, ...]
     mean: GeometricMean | None
     runs: tuple[tuple[str, str, RunPair], ...]  # letters of each pair of runs, and how they differ as a whole
     paired: bool  # whether it has figures of one run, paired by round
@@ -284,23 +282,10 @@ def _column(
     ]
     return ColumnComparison(
         ratios=ratios,
-        expected=tuple(_expected(row, index) for row in grid.rows),
         mean=mean,
         runs=tuple(runs),
         paired=any(one is other for one, other in sources.values()),
     )
-
-
-def _expected(row: GridRow, index: int) -> ExpectedTime | None:
-    """Returns the expectation for a row whose sides are on two GPU models, or None for any other."""
-    pair = timed_pair(row, index)
-    if not pair or not all(each.source.gpu for each in pair) or pair[0].source.gpu == pair[1].source.gpu:
-        return None
-    left, right = pair
-    kernels = left.figure.by_kernel_time(), right.figure.by_kernel_time()
-    if kernels[0] and kernels[1]:
-        return expect(kernels[0], kernels[1], left.source.by_kernel_time(), right.source.by_kernel_time())
-    return expect(left.figure, right.figure, left.source, right.source)
 
 
 @dataclass(frozen=True)

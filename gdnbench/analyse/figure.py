@@ -39,7 +39,6 @@ class KernelTime:
     time_us: float
     rounds_us: FloatArray = field(default_factory=lambda: np.empty(0), compare=False)
     processes: ProcessNumbers = field(default_factory=lambda: np.empty(0, dtype=np.int64), compare=False)
-    sm_mhz: float = float("nan")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +60,6 @@ class Figure:
     kernel_time: KernelTime | None = None  # None where it was not measured
     launches: int = 0  # kernels that one call launches; 0 where not counted
     nbytes: int = 0  # the least that it must move; 0 if unknown
-    sm_mhz: float = float("nan")
     status: Status = Status.OK
     reason: str = ""
     source_hash: str = ""

@@ -219,7 +219,7 @@ def load_run(folder: Path) -> FigureSource:
         if row.timing:
             own = rounds.get((row.case.id, KERNEL_CLOCK), _NO_ROUNDS)
             kernel_times[row.case.id] = KernelTime(
-                time_us=row.timing.time_us, rounds_us=own.times_us, processes=own.processes, sm_mhz=row.timing.sm_mhz
+                time_us=row.timing.time_us, rounds_us=own.times_us, processes=own.processes
             )
     figures = [
         _figure(info, row, rounds.get((row.case.id, None), _NO_ROUNDS), kernel_times.get(row.case.id))
@@ -241,7 +241,7 @@ def _figure(info: RunInfo, row: Measurement, rounds: CaseRounds, kernel_time: Ke
     timing, variant = row.timing, row.case.variant
     # The kernel that a dispatcher picked is one of the params: two picks are two cases.
     params = Params({"KERNEL": variant.kernel, **variant.params}) if variant.is_picked else variant.params
-    times = (timing.time_us, timing.time_lo_us, timing.time_hi_us, timing.sm_mhz) if timing else (math.nan,) * 4
+    times = (timing.time_us, timing.time_lo_us, timing.time_hi_us) if timing else (math.nan,) * 3
     return Figure(
         op=info.op,
         kernel=variant.kernel,
@@ -253,7 +253,6 @@ def _figure(info: RunInfo, row: Measurement, rounds: CaseRounds, kernel_time: Ke
         time_us=times[0],
         low_us=times[1],
         high_us=times[2],
-        sm_mhz=times[3],
         rounds_us=rounds.times_us,
         processes=rounds.processes,
         kernel_time=kernel_time,

@@ -92,8 +92,6 @@ def legend(side: SourceComparison) -> list[str]:
         lines.append("Kernel times are from the first block's start to the last block's end (CUPTI).")
     if any(column.paired for column in side.columns):
         lines.append("Figures of one run are paired by round.")
-    if any(any(column.expected) for column in side.columns):
-        lines.append("expected: the ratio that the GPUs alone lead one to expect; residual: ratio / expected.")
     return lines
 
 
@@ -102,25 +100,12 @@ def _some(names: Iterable[str]) -> str:
 
 
 def notes(side: SourceComparison) -> list[str]:
-    """Returns the lines below a table: run effects, what the GPUs explain, and what is UNCLEAR, failed or alone."""
+    """Returns the lines below a table: run effects, and what is UNCLEAR, failed or alone."""
     headings = side.headings
     lines = [line for column in side.columns for line in run_change_lines(side, column)]
     for heading, column in zip(headings[1:], side.columns, strict=True):
-        lines += _bounds(side, heading, column)
         lines += _no_interval(heading, column) + _unclear(side, heading, column)
     return [*lines, *_failures(side), *_alone(side)]
-
-
-def _bounds(side: SourceComparison, heading: str, column: ColumnComparison) -> list[str]:
-    """Returns in how many cases launch and latency, or traffic, are most of the time on both GPUs."""
-    bounds = [expected.bound for expected in column.expected if expected]
-    fixed = "latency is" if side.shown_clock is TimeKind.KERNEL else "launch and latency are"
-    message = {"latency": fixed, "bandwidth": "traffic at peak bandwidth is"}
-    return [
-        f"{heading}: {words} most of both times in {bounds.count(bound)} of {_cases(len(bounds))}"
-        for bound, words in message.items()
-        if bound in bounds
-    ]
 
 
 def _no_interval(heading: str, column: ColumnComparison) -> list[str]:

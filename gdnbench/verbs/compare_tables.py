@@ -159,7 +159,7 @@ def _name_style(row: GridRow) -> str:
 
 
 def _time(side: SourceComparison, number: int) -> Column[_Row]:
-    """Makes the column of a side's times; they are the first to go in a narrow terminal, after what is expected."""
+    """Makes the column of a side's times; they are the first to go in a narrow terminal."""
     unit = _unit(side)
     whose = "kernel " if side.shown_clock is TimeKind.KERNEL else ""
     drop = len(side.headings) - number
@@ -193,26 +193,16 @@ def _time_text(entry: GridEntry | None, unit: TimeUnit, kind: TimeKind) -> Text:
 
 def _compared(side: SourceComparison, number: int) -> Iterator[Column[_Row]]:
     column = side.columns[number]
-    many = len(side.headings)
 
     def verdict(row: _Row) -> Text:
         text = verdict_text(row[1], column.ratios[row[0]]) if row else ""
         return Text(text, style="dim" if text == "floor" else VERDICT_STYLES.get(text.lower(), ""))
-
-    def of_expected(row: _Row, show: Callable[[Any], str]) -> Text:
-        expected = column.expected[row[0]] if row else None
-        return Text(show(expected) if expected else "")
 
     yield _time(side, number + 1)
     yield _shown(
         "ratio", lambda row: Text(_ratio_text(column.ratios[row[0]])) if row else Text(_mean_text(column), style="bold")
     )
     yield _shown("verdict", verdict, right=False)
-    if any(column.expected):
-        ratio = partial(of_expected, show=lambda each: factor(1 / each.ratio))
-        residual = partial(of_expected, show=lambda each: f"{1 / each.residual:.3f}")
-        yield _shown("expected", ratio, drop=many + 1)
-        yield _shown("residual", residual, drop=many + 2)
 
 
 def _ratio_text(ratio: TimeRatio | None) -> str:
@@ -289,7 +279,7 @@ def _names(side: SourceComparison, row: GridRow) -> dict[str, Any]:
 
 def _pair(side: SourceComparison, column: ColumnComparison, number: int, row: GridRow, index: int) -> dict[str, Any]:
     names = side.grid.columns
-    ratio, expected = column.ratios[index], column.expected[index]
+    ratio = column.ratios[index]
     comparison = ratio.comparison if ratio else None
     return {
         **_side("a", " ".join(names[0]), row.entries[0]),
@@ -301,9 +291,6 @@ def _pair(side: SourceComparison, column: ColumnComparison, number: int, row: Gr
         "judged_by": ratio.kind.value if ratio and comparison else "",
         "stream_ratio": ratio.by_kind.get(TimeKind.STREAM) if ratio else None,
         "kernel_ratio": ratio.by_kind.get(TimeKind.KERNEL) if ratio else None,
-        "expected": 1 / expected.ratio if expected else None,
-        "residual": 1 / expected.residual if expected else None,
-        "bound": expected.bound if expected else "",
     }
 
 
