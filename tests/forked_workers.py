@@ -2,8 +2,8 @@
 
 Each is a process of its own, with its asker's environment, folder and paths, as one that is started is; what is saved
 are the imports of torch and of all else that workers import, two seconds of a core, some hundred times. A command that
-a test starts as a process forks its workers likewise if `FORKING` is on its path; those of tests of cheats, of full
-disks and of what is left behind have theirs as users do.
+a test starts as a process forks its workers likewise if `FORKING` is on its path; those of tests of full disks and
+of what is left behind have theirs as users do.
 """
 
 from __future__ import annotations

@@ -62,6 +62,23 @@ def test_a_later_root_adds_kernels_without_an_op_of_its_own(tmp_path):
     assert entry.idea == "An idea."
 
 
+def test_a_worker_loads_one_op_of_all_roots_and_runs_no_other_declaration(tmp_path):
+    add_kernel(tmp_path)
+    add_kernel(tmp_path, op="prefill", variant="raise SystemExit('run')")
+    one = load_catalog([BUNDLED, tmp_path], only="decode")
+    whole = load(tmp_path)
+    assert (list(one.ops), one.broken) == (["decode"], ())
+    assert list(one.entries.values()) == list(whole.of_op("decode"))
+    assert [each.name for each in whole.broken] == ["prefill/mine"]
+
+
+def test_an_op_in_a_folder_of_another_name_is_loaded_too(tmp_path):
+    op = (BUNDLED / "epilogue" / "op.py").read_text().replace('name="epilogue"', 'name="other"')
+    shutil.copytree(BUNDLED / "epilogue", tmp_path / "folder", ignore=lambda *_: ["op.py"])
+    (tmp_path / "folder" / "op.py").write_text(op)
+    assert "other" in load_catalog([BUNDLED, tmp_path], only="other").ops
+
+
 def test_kernels_come_in_the_order_in_which_people_count(tmp_path):
     folders = ["mine_2", "mine_9", "mine_9_a", "mine_10", "mine_10a2", "mine_10a10"]
     for folder in sorted(folders):
