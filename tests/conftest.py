@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 from collections import defaultdict
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,17 @@ if not list_gpus():
 GPU_PATIENCE_S = 900  # tests that run side by side take turns on the GPU, as gdnbench itself sees to
 
 
-def pytest_configure():
-    """The bundled ops and kernels are declared once in this process: most commands load them, a tenth of a second."""
+def pytest_configure(config):
+    """The processes of a run fork workers from the same ones; and each declares the bundled ops and kernels once.
+
+    Most commands load those, a tenth of a second.
+    """
+    from forked_workers import forking
+
+    if not hasattr(config, "workerinput"):  # it starts the others
+        stack = ExitStack()
+        stack.enter_context(forking())
+        config.add_cleanup(stack.close)
     bundled, kept = bundled_kernels(), {}
 
     def once(load_folder):
@@ -138,9 +148,9 @@ def _forked_workers():
     """Commands that run in this process fork their workers where there is no GPU: see `forked_workers`."""
     from forked_workers import SUPERVISION, forked_workers
 
-    with forked_workers() as make_worker, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f"{SUPERVISION}.Worker", make_worker)
-        patch.setattr("gdnbench.functions.ask.Worker", make_worker)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{SUPERVISION}.Worker", forked_workers())
+        patch.setattr("gdnbench.functions.ask.Worker", forked_workers())
         yield
 
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 
+import pytest
 from warm_processes import end_warm_parents
 
 from gdnbench.process.warm import WarmParent
@@ -73,12 +74,19 @@ class ForkedWorkers:
 
 
 @contextmanager
-def forked_workers() -> Iterator[ForkedWorkers]:
-    """What makes them, until the end of the block; the processes that they are forked from end with it."""
-    with tempfile.TemporaryDirectory(dir="/tmp", prefix="gdnbench-tests-") as folder:
-        os.environ[VARIABLE] = f"{folder}:{SUPERVISION}"
+def forking() -> Iterator[None]:
+    """Until the end of the block this process, and those that it starts, fork workers from the same processes."""
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp", prefix="gdnbench-tests-") as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv(VARIABLE, f"{folder}:{SUPERVISION}")
         try:
-            yield ForkedWorkers(Path(folder))
+            yield
         finally:
-            del os.environ[VARIABLE]
             end_warm_parents(Path(folder))
+
+
+def forked_workers() -> ForkedWorkers:
+    """What makes workers here: `forking` is in force."""
+    return ForkedWorkers(Path(os.environ[VARIABLE].partition(":")[0]))
