@@ -198,8 +198,8 @@ def forget_own_modules() -> None:
 def _draw_seeds() -> None:
     if "torch" in sys.modules:
         sys.modules["torch"].default_generator.seed()
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()
+    if "numpy.random" in sys.modules:  # which numpy imports at its first use, and seeds
+        sys.modules["numpy.random"].seed()
 
 
 def _python_path() -> list[str]:
