@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import pytest
 from warm_processes import end_warm_parents
@@ -29,6 +30,8 @@ VARIABLE = "GDNBENCH_TESTS_FORK_FROM"
 SUPERVISION = "gdnbench.workers.supervision"
 IDLE_S = 240.0
 """If the tests are killed: what they leave behind ends then."""
+LIMIT_S = 280.0
+"""For a module that interprets kernels."""
 _READ_BY_IMPORTS = ("CUDA", "GOMP", "KMP", "MKL", "OMP", "TORCH", "TRITON")
 
 
@@ -90,3 +93,24 @@ def forking() -> Iterator[None]:
 def forked_workers() -> ForkedWorkers:
     """What makes workers here: `forking` is in force."""
     return ForkedWorkers(Path(os.environ[VARIABLE].partition(":")[0]))
+
+
+def interpreted(module: str, *arguments: str) -> list[Any]:
+    """The lines of JSON, arrays, that a module of the tests prints in a worker where Triton interprets.
+
+    Its arguments are followed by one that means nothing to it.
+    """
+    from gdnbench.process.worker import python_path
+    from gdnbench.workers.supervision import worker_environment
+
+    tests = f"{python_path()}:{Path(__file__).parent}"
+    environment = {**worker_environment(None, interpret=True), "PYTHONPATH": tests}
+    with (
+        tempfile.TemporaryFile() as log,
+        forked_workers()(module, arguments, (), log, environment) as worker,
+    ):
+        code = worker.end(LIMIT_S)
+        log.seek(0)
+        printed = log.read().decode()
+    assert code == 0, printed
+    return [json.loads(line) for line in printed.splitlines() if line.startswith("[")]

@@ -1,4 +1,4 @@
-"""Run with TRITON_INTERPRET=1: Triton kernels through all gates; prints one JSON line a variant.
+"""Run where Triton interprets: Triton kernels through all gates; prints one JSON line a variant.
 
 Its arguments are a folder of more kernels and the values of BV.
 
@@ -60,4 +60,4 @@ def main(extra_root, *blocks):
         print(json.dumps([name, *converted_to(name)]))
 
 
-main(Path(sys.argv[1]), *sys.argv[2:])
+main(Path(sys.argv[1]), *sys.argv[2:-1])

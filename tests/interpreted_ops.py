@@ -1,17 +1,17 @@
 """Kernels at workloads in interpreters: in one process of their own, and without a build.
 
-Run with TRITON_INTERPRET=1 as a program it is that process, which prints a JSON line for each. Its arguments are a
-folder of more kernels, and then an op, a kernel's label, a workload's, `M=37 K=256 L=3`, and its inputs for each.
+As a program it is that process, which prints a JSON line for each. Its arguments are a folder of more kernels, and then
+an op, a kernel's label, a workload's, `M=37 K=256 L=3`, and its inputs for each.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+
+from forked_workers import interpreted
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import find_variant
@@ -19,7 +19,6 @@ from gdnbench.model.case import Case
 from gdnbench.model.status import Status
 from gdnbench.workers.task import Phase, Task
 
-REPOSITORY = Path(__file__).resolve().parents[1]
 Tried = tuple[str, str, str]
 """An op, and the labels of a kernel and a workload."""
 ALL, FIRST, UNTIL_WRONG = "all", "first", "until wrong"
@@ -33,15 +32,7 @@ def statuses(tried: Mapping[Tried, str], more: Path) -> dict[Tried, tuple[str, s
         tried: what is, with the inputs on which it is.
         more: a folder of kernels beside the bundled ones; it may be empty.
     """
-    done = subprocess.run(
-        [sys.executable, __file__, str(more), *(word for one, on in tried.items() for word in (*one, on))],
-        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    lines = interpreted(__name__, str(more), *(word for one, on in tried.items() for word in (*one, on)))
     return {one: (status, reason) for one, (status, reason) in zip(tried, lines, strict=True)}
 
 
@@ -76,4 +67,4 @@ def _main(more: str, *words: str) -> None:
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    _main(*sys.argv[1:-1])

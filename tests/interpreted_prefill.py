@@ -1,4 +1,4 @@
-"""Run with TRITON_INTERPRET=1: inverses by the Triton prefill, and params through all gates; prints lines of JSON."""
+"""Run where Triton interprets: inverses by the Triton prefill, and params through all gates; prints lines of JSON."""
 
 import json
 

@@ -1,27 +1,13 @@
 """The prefill in Triton, in one process of its own: the interpreter is chosen when triton is imported."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
-from faults import REPOSITORY, python_path
+from forked_workers import interpreted
 
 
 @pytest.fixture(scope="module")
 def told():
     """What `interpreted_prefill.py` tells, by what it tells it of."""
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("interpreted_prefill.py")],
-        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": python_path(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return {name: rest for name, *rest in map(json.loads, done.stdout.splitlines())}
+    return {name: rest for name, *rest in interpreted("interpreted_prefill")}
 
 
 def test_every_arithmetic_passes_all_gates_on_sequences_of_a_chunk_and_a_token_none_and_a_few_tokens(told):

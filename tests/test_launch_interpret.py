@@ -1,16 +1,10 @@
 """Triton's arithmetic without a GPU, in one process of its own: the interpreter is chosen when triton is imported."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from deep import cases_to_run
-from faults import REPOSITORY, python_path
+from forked_workers import interpreted
 from nvfp4_data import scaled
 
 from gdnbench import nvfp4
@@ -39,16 +33,7 @@ def verdicts(request, tmp_path_factory):
         (folder / "kernel.py").write_text(source.replace(right, wrong))
     cases = cases_to_run(request, "test_every_block_size_passes_all_gates_on_all_inputs")
     blocks = {32, 64, *(case["block"] for case in cases)}
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("interpreted.py"), str(root), *map(str, sorted(blocks))],
-        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": python_path(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    return {case: rest for case, *rest in lines}
+    return {case: rest for case, *rest in interpreted("interpreted", str(root), *map(str, sorted(blocks)))}
 
 
 def verdict_of(verdicts, label, workload="B1_HQ1_HV1_K128_V128"):
