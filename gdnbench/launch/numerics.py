@@ -19,6 +19,7 @@ from gdnbench.errors import DeclarationError, GdnbenchError, MachineError, tell_
 from gdnbench.model.declaration import TensorSpec
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
+from gdnbench.sequences import Stretch
 
 
 class Numerics(Protocol):
@@ -35,6 +36,34 @@ class Numerics(Protocol):
 
     def oracle(self, tensors: dict[str, Tensor], scalars: dict[str, float]) -> dict[str, Tensor]: ...  # noqa: D102
     def roundoff(self, tensors: dict[str, Tensor], scalars: dict[str, float]) -> dict[str, Tensor]: ...  # noqa: D102
+
+
+class SequenceNumerics(Numerics, Protocol):
+    """What the numerics of an op with a `sequence` define besides, so that calls can be followed along sequences."""
+
+    def draw_tokens(self, shape: Workload, stretch: Stretch, fixed: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Draws the inputs of a stretch of one sequence, [tokens, ...]; `fixed` are inputs of a call."""
+
+    def ready(self, tensors: dict[str, Tensor], scalars: dict[str, float]) -> dict[str, Tensor]:
+        """What `advance` takes, float64 [sequences, tokens, ...], from what was drawn of tokens and other inputs."""
+
+    def advance(self, token: dict[str, Tensor], state: Tensor) -> Tensor:
+        """Takes a token of each sequence; updates [..., sequences, ...] states in place, and gives the outputs."""
+
+    def left(self, inputs: dict[str, Tensor], outputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """The output [sequences, tokens, ...] and the states [sequences, ...] that a call left."""
+
+    def carry(self, inputs: dict[str, Tensor], state: Tensor) -> None:
+        """Puts states where the next call finds them."""
+
+
+def load_sequence_numerics(op: Op, op_folder: Path) -> SequenceNumerics:
+    """Loads numerics as `load_numerics`; raises DeclarationError, too, if they lack a function of sequences."""
+    numerics = load_numerics(op, op_folder)
+    for name in ("draw_tokens", "ready", "advance", "left", "carry"):
+        if not callable(getattr(numerics, name, None)):
+            raise DeclarationError(f"{op_folder / op.numerics} must define {name}()", "docs/verifying.md says how")
+    return cast(SequenceNumerics, numerics)
 
 
 def load_numerics(op: Op, op_folder: Path) -> Numerics:

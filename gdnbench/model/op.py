@@ -27,6 +27,8 @@ from gdnbench.model.workload import Shape, Sizes, Workload, nearest_workload
 from gdnbench.model.workload_spec import WorkloadSpec
 
 SizeOf = Callable[[Workload], int]
+SequenceOf = Callable[[int, int], Mapping[str, Any]]
+"""Axes and lists of a call that takes up to so many next tokens, the second number, of so many sequences, the first."""
 CopyOf = Callable[[Mapping[str, Any], Workload], Mapping[str, Any]]
 """Outputs by name as they are after the copy, from inputs by name and the workload."""
 
@@ -114,6 +116,9 @@ class Op:
     alike: tuple[str, ...] = ()  # axes whose members may be permuted, as heads may
     derived: Mapping[str, SizeOf] = field(default_factory=dict)  # sizes that follow from a workload, by name
     check: Callable[[Workload], str] = lambda _workload: ""  # why a workload is not valid; empty if it is
+    # Of an op that carries a state along sequences, with few heads, for `verify --length`; its numerics define
+    # `draw_tokens`, `ready`, `advance`, `left` and `carry`, too
+    sequence: SequenceOf | None = None
     suites: Mapping[str, SuiteDeclaration] = field(default_factory=dict)  # `default` is measured where none is named
     flops: Callable[[Workload], Mapping[Precision, int]] = lambda _workload: {}  # by precision
     # By precision, the one whose peak counts on a GPU that has no peak for it: `{"fp4": "fp16"}` where numbers of four

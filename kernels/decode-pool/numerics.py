@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 
+from gdnbench import sequences
 from gdnbench.decays import gate_of_profile
 
 if TYPE_CHECKING:
@@ -166,18 +167,22 @@ def step_of(t: Tensors, state: torch.Tensor, scale: float, beta_limit: float) ->
 def _live(tensors: Tensors, live: torch.Tensor, dtype: torch.dtype) -> Tensors:
     """The unpacked tensors of those entries of the batch that are sequences."""
     own = {name: tensors[name][live] for name in ("mixed_qkv", "a", "b")}
+    return _split({**tensors, **own}, _sizes(tensors), dtype)
+
+
+def _sizes(tensors: Tensors) -> tuple[int, int, int, int]:
+    """HQ, HV, V and K."""
     HV, V, K = tensors["pool"].shape[1:]
-    HQ = (own["mixed_qkv"].shape[1] - HV * V) // (2 * K)
-    return _split({**tensors, **own}, (HQ, HV, V, K), dtype)
+    return (tensors["mixed_qkv"].shape[-1] - HV * V) // (2 * K), HV, V, K
 
 
 def _split(tensors: Tensors, sizes: tuple[int, int, int, int], dtype: torch.dtype) -> Tensors:
-    """Normalised q and k [N, HV, K], v [N, HV, V], and the gates' inputs, in a dtype."""
+    """Normalised q and k [..., HV, K], v [..., HV, V], and the gates' inputs, in a dtype."""
     HQ, HV, V, K = sizes
-    q, k, v = tensors["mixed_qkv"].to(dtype).split((HQ * K, HQ * K, HV * V), dim=1)
-    q, k = (_normalised(each.unflatten(1, (HQ, K))).repeat_interleave(HV // HQ, dim=1) for each in (q, k))
+    q, k, v = tensors["mixed_qkv"].to(dtype).split((HQ * K, HQ * K, HV * V), dim=-1)
+    q, k = (_normalised(each.unflatten(-1, (HQ, K))).repeat_interleave(HV // HQ, dim=-2) for each in (q, k))
     gates = {name: tensors[name].to(dtype) for name in ("a", "b", "A_log", "dt_bias")}
-    return {"q": q, "k": k, "v": v.unflatten(1, (HV, V)), **gates}
+    return {"q": q, "k": k, "v": v.unflatten(-1, (HV, V)), **gates}
 
 
 def _normalised(rows: torch.Tensor) -> torch.Tensor:
@@ -195,3 +200,26 @@ def _draw(shape: Shape, random: torch.Generator) -> Tensors:
         "A_log": torch.empty(HV).uniform_(1.0, 16.0, generator=random).log(),
         "dt_bias": dt + torch.log(-torch.expm1(-dt)),
     }
+
+
+def draw_tokens(shape: Shape, stretch: sequences.Stretch, fixed: Tensors) -> Tensors:
+    """The inputs of a sequence's next tokens, [tokens, …]; `fixed` are inputs, of which those of all tokens count."""
+    return sequences.packed(stretch.draw(shape, fixed))
+
+
+def ready(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
+    """What `advance` takes, from inputs of tokens with any axes before their own."""
+    return sequences.ready(_split(tensors, _sizes(tensors), torch.float64), **scalars)
+
+
+advance = sequences.advance
+
+
+def left(inputs: Tensors, outputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+    """What a call left of each sequence: its output [sequences, tokens, HV, V], its state [sequences, HV, V, K]."""
+    return outputs["output"][:, None], outputs["new_pool"][inputs["slot"].long()]
+
+
+def carry(inputs: Tensors, state: torch.Tensor) -> None:
+    """Puts states where the next call finds them."""
+    inputs["pool"].index_copy_(0, inputs["slot"].long(), state.to(inputs["pool"].dtype))

@@ -111,6 +111,7 @@ op = Op(
     alike=("HQ", "HV"),
     batching=Batching(sequences="B", slots="slots", slot="slot", state=("pool", "new_pool")),
     process_sd=(0.003, 0.022),  # of results/evidence/*-decode-pool-processes, on four cards
+    sequence=lambda count, _tokens: {"B": count, "HQ": 2, "HV": 4},
     gates=(RoundoffGate("output"), RoundoffGate("new_pool")),
     flops=flops,
     least_bytes=least_bytes,

@@ -66,6 +66,7 @@ op = Op(
         0.001,
         0.015,
     ),  # of 17 runs of three processes on H200s and H100s; benchmarks/process_spread.py, coverage.py
+    sequence=lambda count, _tokens: {"B": count, "HQ": 2, "HV": 4},
     gates=(RoundoffGate("output"), RoundoffGate("new_state")),
     flops=flops,
     baselines=("decode-fla", "decode-reference"),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 import torch.nn.functional as F
 
+from gdnbench import sequences
 from gdnbench.decays import gate_of_profile
 
 if TYPE_CHECKING:
@@ -383,3 +384,26 @@ def _quantiles() -> torch.Tensor:
     """
     chances = (torch.arange(QUANTILES, dtype=torch.float64) + 0.5) / QUANTILES
     return (torch.special.ndtri(chances) / STEP).round_().mul_(STEP).float()
+
+
+def draw_tokens(shape: Shape, stretch: sequences.Stretch, fixed: Tensors) -> Tensors:
+    """The inputs of a sequence's next tokens, [tokens, …]; `fixed` are inputs, of which those of all tokens count."""
+    return sequences.in_bf16(stretch.draw(shape, fixed))
+
+
+def ready(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
+    """What `advance` takes, from inputs of tokens with any axes before their own."""
+    return sequences.ready(tensors, **scalars)
+
+
+advance = sequences.advance
+
+
+def left(inputs: Tensors, outputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+    """What a call left of each sequence: its output [sequences, tokens, HV, V], its state [sequences, HV, V, K]."""
+    return outputs["output"].unflatten(0, (len(inputs["state"]), -1)), outputs["new_state"]
+
+
+def carry(inputs: Tensors, state: torch.Tensor) -> None:
+    """Puts states where the next call finds them."""
+    inputs["state"].copy_(state)

@@ -77,6 +77,7 @@ op = Op(
     batching=Batching(
         sequences="N", tokens=("T",), lengths="lengths", state=("state", "new_state"), gates=("a", "b"), grid=CHUNK
     ),
+    sequence=lambda count, tokens: {"lengths": (tokens,) * count, "HQ": 2, "HV": 4},
     gates=(RoundoffGate("output", arithmetic="bf16"), RoundoffGate("new_state", arithmetic="bf16")),
     flops=flops,
     baselines=("prefill-fla", "prefill-reference"),

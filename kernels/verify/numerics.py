@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 import torch.nn.functional as F
 
+from gdnbench import sequences
 from gdnbench.decays import gate_of_profile
 
 if TYPE_CHECKING:
@@ -236,9 +237,13 @@ def recurrence(t: Tensors, state: torch.Tensor, scale: float, beta_limit: float)
 def unpacked(tensors: Tensors, live: torch.Tensor, dtype: torch.dtype) -> Tensors:
     """The unpacked tensors of those entries of the batch that are sequences."""
     own = {name: tensors[name][live] for name in ("mixed_qkv", "a", "b")}
+    return _split({**tensors, **own}, _sizes(tensors), dtype)
+
+
+def _sizes(tensors: Tensors) -> tuple[int, int, int, int]:
+    """HQ, HV, V and K."""
     HV, V, K = tensors["pool"].shape[1:]
-    HQ = (own["mixed_qkv"].shape[-1] - HV * V) // (2 * K)
-    return _split({**tensors, **own}, (HQ, HV, V, K), dtype)
+    return (tensors["mixed_qkv"].shape[-1] - HV * V) // (2 * K), HV, V, K
 
 
 def _split(tensors: Tensors, sizes: tuple[int, int, int, int], dtype: torch.dtype) -> Tensors:
@@ -265,3 +270,26 @@ def _draw(shape: Shape, random: torch.Generator) -> Tensors:
         "A_log": torch.empty(HV).uniform_(1.0, 16.0, generator=random).log(),
         "dt_bias": dt + torch.log(-torch.expm1(-dt)),
     }
+
+
+def draw_tokens(shape: Shape, stretch: sequences.Stretch, fixed: Tensors) -> Tensors:
+    """The inputs of a sequence's next tokens, [tokens, …]; `fixed` are inputs, of which those of all tokens count."""
+    return sequences.packed(stretch.draw(shape, fixed))
+
+
+def ready(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
+    """What `advance` takes, from inputs of tokens with any axes before their own."""
+    return sequences.ready(_split(tensors, _sizes(tensors), torch.float64), **scalars)
+
+
+advance = sequences.advance
+
+
+def left(inputs: Tensors, outputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+    """What a call left of each sequence: its output [sequences, tokens, HV, V], its state [sequences, HV, V, K]."""
+    return outputs["output"], outputs["states"][:, -1]
+
+
+def carry(inputs: Tensors, state: torch.Tensor) -> None:
+    """Puts states where the next call finds them."""
+    inputs["pool"].index_copy_(0, inputs["slot"].long(), state.to(inputs["pool"].dtype))

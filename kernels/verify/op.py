@@ -125,6 +125,7 @@ op = Op(
         sequences="B", tokens=("T", "kept"), slots="slots", slot="slot", state=("pool", "states"), gates=("a", "b")
     ),
     process_sd=(0.002, 0.019),  # of results/evidence/20261125-184728-h100-verify-processes and benchmarks/coverage.py
+    sequence=lambda count, tokens: {"B": count, "T": min(tokens, 4), "KEEP": LAST, "HQ": 2, "HV": 4},
     gates=(RoundoffGate("output"), RoundoffGate("states")),
     flops=flops,
     least_bytes=least_bytes,
