@@ -111,6 +111,6 @@ _PANELS = {
 """By the panel of `--help`, in its order; verbs of no panel are hidden."""
 
 VERBS = {row.name: row._replace(panel=panel) for panel, rows in _PANELS.items() for row in rows}
-TABLE_VERBS = frozenset({"list", "run", "sweep", "show", "compare", "history"})
+TABLE_VERBS = frozenset({"list", "verify", "run", "sweep", "show", "compare", "history"})
 """They have `--sort`, `--columns`, `--legend` and `--markdown`."""
 GPU_VERBS = tuple(sorted(row.name for row in VERBS.values() if row.gpu))

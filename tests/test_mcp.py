@@ -152,6 +152,12 @@ def test_a_long_ledger_and_a_long_change_are_read_in_pages(client):
     kept.write_text(before)
 
 
+def test_verify_follows_sequences(client):
+    told = client.call("verify", kernel="decode-reference", length="64", shape="K=16 V=16", seed=7).document
+    assert told["same_for_all"]["status"] == "ok"
+    assert [mark["keys"] for mark in told["marks"]] == ["isotropic", "alike"] * 3
+
+
 def test_verify_tells_wrong_numbers_as_an_answer(client):
     told = client.call("verify", kernel="test-wrong,decode-reference", shape="B=1", seed=7)
     assert not told.is_error

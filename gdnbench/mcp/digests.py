@@ -158,7 +158,9 @@ def _changes(pair: Row) -> dict[str, Any]:
 
 
 def digest_verified(document: Any, _call: Call) -> Digest:
-    """Makes a row per case with its status and failed gates; failed cases come first."""
+    """Makes a row per case with its status and failed gates; failed cases come first. Along sequences, a row a mark."""
+    if "marks" in document:
+        return _digest("marks", document["marks"], pick(document, "device seed"), more="name fewer lengths")
     gates: list[Row] = document["gates"]
     axes = _axes(gates, "label", "interpreted")
     cases: dict[tuple[Any, ...], list[Row]] = {}

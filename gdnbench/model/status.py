@@ -132,3 +132,24 @@ class GateResult:
         elements = f": {self.wrong}" if self.wrong else ""
         mistake = f"; {self.told}" if self.told else ""
         return f"{self.gate}: {error}{elements}{mistake} ({self.scenario} inputs)"
+
+
+@dataclass(frozen=True)
+class LengthMark:
+    """How far sequences of one kind are off after so many tokens; errors are relative, in the 2-norm.
+
+    Those of the last 64 tokens: of the outputs, and of the states after each call. `emulated_*` are of the recurrence
+    in float64 that rounds the state as the op stores it, and the output. `gate_share` is the largest error of one call
+    from the kernel's own state, of what the op's gates allow.
+    """
+
+    profile: str
+    keys: str  # isotropic, or alike
+    state_type: str  # as torch names it: float32, bfloat16, float16
+    tokens: int
+    state_error: float
+    emulated_state_error: float
+    output_error: float
+    emulated_output_error: float
+    largest_state: float
+    gate_share: float

@@ -10,7 +10,7 @@ from msgspec import Meta
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import ParamValue
 from gdnbench.model.invariance import InvarianceResult
-from gdnbench.model.status import Clock, GateResult, Status
+from gdnbench.model.status import Clock, GateResult, LengthMark, Status
 from gdnbench.process import channel
 from gdnbench.process.events import CaseChecked
 from gdnbench.store.schema import MOST_ROUNDS, Microseconds, NotNegative
@@ -65,6 +65,7 @@ class Examined:
     clock: Clock | Literal[""] = ""  # by which it failed; empty for the preflight and the run's own timer
     notes: tuple[str, ...] = ()
     params: dict[str, ParamValue] = field(default_factory=dict)  # of several forms, those to measure
+    marks: tuple[LengthMark, ...] = ()  # of sequences, where it was followed along them
     contest_error: float | None = None  # largest on the op's first inputs, in units of the tolerance
     invariance: tuple[InvarianceResult, ...] = ()  # of each kind that was tested
 

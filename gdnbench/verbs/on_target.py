@@ -25,8 +25,8 @@ from gdnbench.render.console import without_commands
 from gdnbench.store.schema import GitDocument
 from gdnbench.verbs.progress import watch
 
-_LOCAL = {"stored": "--import", "ready": "--ready"}
-"""By parameter, the options that read files of this machine."""
+_LOCAL = {"stored": "--import", "ready": "--ready", "chart": "--chart"}
+"""By parameter, the options of files of this machine."""
 _STAY = {"on", "results", "profiles", "resume", "inputs"}
 """Parameters that this machine understands; what is left of them travels in another form."""
 
@@ -37,7 +37,7 @@ def forward(ctx: Any, words: Sequence[str], on: str) -> int | None:
     local = next((option for name, option in _LOCAL.items() if params.get(name)), "")
     if local:
         if on:
-            raise UsageError(f"{local} does not go with --on: it reads files here", "leave --on out")
+            raise UsageError(f"{local} does not go with --on: its files are here", "leave --on out")
         return None
     if names_functions([*(params.get("kernels") or ()), *(params.get("kernel") or ()), params.get("baseline") or ""]):
         if on:

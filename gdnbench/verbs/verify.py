@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _NOT_READY = ("library", "quick", "shape", "profile", "inputs", "seed", "invariance", "path", "sanitize", "csv")
+_NOT_LENGTH = ("suite", "inputs", "quick", "sanitize", "ready", "invariance", "path", "arch", "fail_on", "results")
 _NOT_QUICK = ("suite", "profile", "inputs", "sanitize")
 
 
@@ -62,6 +63,16 @@ def verify(
         bool,
         typer.Option("--sanitize", help="Also under compute-sanitizer; each of its tools may take 10 step limits."),
     ] = False,
+    length: Annotated[
+        str,
+        typer.Option(
+            metavar="TOKENS,…",
+            help="Errors along sequences, after so many tokens: 1k,16k,1M; usual: as many as suit the device.",
+        ),
+    ] = "",
+    chart: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --length: draw the errors into a PNG or SVG file.")
+    ] = None,
     ready: Annotated[
         bool, typer.Option("--ready", help="Check whether one kernel can be sent to a contest or into a library.")
     ] = False,
@@ -98,6 +109,11 @@ def verify(
     --path decode-v4 also a prompt against single steps. For each it prints how many
     elements differ, and what the kernel does otherwise there; as CSV these alone.
 
+    --length 1k,16k,256k follows kernels that carry a state along sequences, call after
+    call on their own states, and prints how far states and outputs are off the
+    recurrence in float64, beside what rounding the state where it is stored does alone.
+    A kernel fails whose errors are larger than that, or grow from 4k tokens on.
+
     --ready asks whether a kernel can be sent to a contest or into a library, by five
     checks: its source, as `lint` reads it; its builds,
     as `inspect --fail-on spills`; its numbers, as `verify`, without a GPU in the
@@ -109,6 +125,11 @@ def verify(
     options.check_mode(ctx, "ready", ("arch", "fail_on", "results"), _NOT_READY)
     options.check_mode(ctx, "quick", (), _NOT_QUICK)
     options.check_mode(ctx, "invariance", ("path",), ())
+    options.check_mode(ctx, "length", ("chart",), _NOT_LENGTH)
+    if length:
+        from gdnbench.verbs.verify_length import follow_lengths
+
+        raise typer.Exit(follow_lengths(options.terms(kernels, kernel), ctx.params))
     if ready:
         name = options.one_term(kernels, kernel, "gdnbench verify decode-v9 --ready")
         raise typer.Exit(_check_ready(name, ctx.params))

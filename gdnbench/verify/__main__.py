@@ -7,9 +7,13 @@ from gdnbench.workers.task import Phase, Task, load_torch, run_worker
 
 
 def verify(task: Task, channel: EventChannel) -> None:
-    """Examines the task's cases, or interprets them."""
+    """Examines the task's cases, interprets them, or follows them along sequences."""
     channel.send(load_torch(task.device))
-    if task.phase is Phase.INTERPRET:
+    if task.marks:
+        from gdnbench.verify.follow import follow_all
+
+        follow_all(task, channel)
+    elif task.phase is Phase.INTERPRET:
         from gdnbench.verify.interpret import interpret_all
 
         interpret_all(task, channel)

@@ -180,16 +180,23 @@ def _fails(gate: Gate, actual: torch.Tensor, expected: Oracle) -> torch.Tensor:
 
 def _failing(gate: Gate, actual: torch.Tensor, expected: Oracle) -> torch.Tensor:
     """The elements that a gate refuses, of an `RmsGate` those whose own error exceeds its limit."""
+    if isinstance(gate, RmsGate):
+        return far_from_rms(gate, actual, expected.outputs[gate.tensor])
+    return gate_error(gate, actual, expected) > 1.0
+
+
+def gate_error(gate: Gate, actual: torch.Tensor, expected: Oracle) -> torch.Tensor:
+    """By element, the error relative to the largest that passes: an `RmsGate` has one, an `ExactGate` 2 or none."""
     right = expected.outputs[gate.tensor]
     match gate:
         case UlpGate():
-            return ulp_error(gate, actual, right) > 1.0
+            return ulp_error(gate, actual, right)
         case RmsGate():
-            return far_from_rms(gate, actual, right)
+            return (relative_rms(actual, right) / gate.limit).expand_as(right)
         case RoundoffGate():
-            return roundoff_error(gate, actual, right, expected.roundoff[gate.tensor]) > gate.limit
+            return roundoff_error(gate, actual, right, expected.roundoff[gate.tensor]) / gate.limit
         case ExactGate():
-            return is_unequal(actual, right)
+            return 2.0 * is_unequal(actual, right)
 
 
 def verify_kernel(

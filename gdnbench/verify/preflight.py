@@ -193,10 +193,7 @@ def verify_variants(
         path=path,
     )
     with tempfile.TemporaryDirectory(prefix="gdnbench-verify-") as folder:
-        if gpu:
-            verified = _verify_on_gpu(catalog, task, gpu, Path(folder), observer, warm=warm)
-        else:
-            verified = _verify_without_gpu(catalog, task, Path(folder), observer, warm=warm)
+        verified = judge_cases(catalog, task, gpu, Path(folder), observer, warm=warm)
     refusing = {
         case.label: catalog.entries[case.variant.kernel]
         for case in cases
@@ -220,9 +217,12 @@ def _check_path(catalog: Catalog, op: Op, label: str) -> None:
         )
 
 
-def _verify_on_gpu(
-    catalog: Catalog, task: Task, gpu: Gpu, folder: Path, observer: Observer, *, warm: bool
+def judge_cases(
+    catalog: Catalog, task: Task, gpu: Gpu | None, folder: Path, observer: Observer, *, warm: bool
 ) -> Verification:
+    """Compiles cases and has workers judge them; without a GPU, those of Triton and CUDA kernels in interpreters."""
+    if gpu is None:
+        return _verify_without_gpu(catalog, task, folder, observer, warm=warm)
     checked = _compile(catalog, task, (gpu.arch,), observer)
     rest = tuple(case for case in task.cases if case.id not in checked)
     observer(PhaseBegun("check", len(rest)))

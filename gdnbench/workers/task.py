@@ -109,6 +109,8 @@ class Task:
     path: str = ""  # examining only, beside `invariance`: the label of a kernel of single steps to compare with
     # path and SHA-256 of captured inputs, by profile
     captured: dict[str, tuple[str, str]] = field(default_factory=dict)
+    marks: tuple[int, ...] = ()  # numbers of tokens after which errors are taken, where sequences are followed instead
+    profiles: tuple[str, ...] = ()  # of these sequences
     case_kind: ClassVar[type[Case]] = Case
 
     def passes(self) -> list[Self]:

@@ -172,18 +172,18 @@ NEEDED = ("altair", "vl_convert")
 _SCALE = 2  # pixels of a PNG per pixel of the chart
 
 
-def check_picture(path: Path, example: str) -> None:
-    """Refuses an undrawable picture; `example` is a name that is not refused."""
-    check_output_file(path, "-o", SUFFIXES, example)
+def check_picture(path: Path, example: str, option: str = "-o") -> None:
+    """Refuses an undrawable picture of an option; `example` is a name that is not refused."""
+    check_output_file(path, option, SUFFIXES, example)
     if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise MachineError(f"-o needs {', '.join(missing)}", "pip install 'gdnbench[report]'")
+        raise MachineError(f"{option} needs {', '.join(missing)}", "pip install 'gdnbench[report]'")
 
 
-def write_picture(path: Path, panels: Sequence[alt.LayerChart], title: str) -> None:
-    """Draws panels into a PNG or SVG file, at most `ACROSS` in a row, each with its own axes and full names."""
+def write_picture(path: Path, panels: Sequence[alt.LayerChart], title: str, across: int = ACROSS) -> None:
+    """Draws panels into a PNG or SVG file, at most `across` in a row, each with its own axes and full names."""
     import vl_convert
 
-    spec = _picture(panels, title).to_dict(validate=False)
+    spec = _picture(panels, title, across).to_dict(validate=False)
     if path.suffix.lower() == ".svg":
         content = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE).encode()
     else:
@@ -196,13 +196,13 @@ def heading(info: RunInfo) -> str:
     return ", ".join(filter(None, [info.device, info.place, info.run_id]))
 
 
-def _picture(panels: Sequence[alt.LayerChart], title: str) -> alt.ConcatChart:
+def _picture(panels: Sequence[alt.LayerChart], title: str, across: int) -> alt.ConcatChart:
     import altair as alt
 
     heading = alt.TitleParams(
         title, anchor="start", fontSize=11, fontWeight="normal", color=LIGHT.muted, offset=14, frame="bounds"
     )
-    whole = alt.concat(*panels, columns=ACROSS, spacing=34, title=heading).resolve_scale(
+    whole = alt.concat(*panels, columns=across, spacing=34, title=heading).resolve_scale(
         x="independent", y="independent", color="independent", shape="independent"
     )
     styled: alt.ConcatChart = _styled(
