@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         TritonLaunch,
     )
     from gdnbench.model.op import Op
+    from gdnbench.model.sequences import SequenceRole
     from gdnbench.model.workload import Shape, Workload
     from gdnbench.model.workload_spec import Alias, Axis, AxisList, WorkloadSpec
 
@@ -64,6 +65,7 @@ __all__ = [
     "Requirement",
     "RmsGate",
     "RoundoffGate",
+    "SequenceRole",
     "Shape",
     "TensorMap",
     "TensorSpec",
@@ -79,7 +81,8 @@ __all__ = [
 ]
 
 _MODULES = (
-    *("model.declaration", "model.invariance", "model.kernel", "model.op", "model.workload", "model.workload_spec"),
+    *("model.declaration", "model.invariance", "model.kernel", "model.op", "model.sequences", "model.workload"),
+    "model.workload_spec",
     "api",
 )
 

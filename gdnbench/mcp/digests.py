@@ -158,10 +158,13 @@ def _changes(pair: Row) -> dict[str, Any]:
 
 
 def digest_verified(document: Any, _call: Call) -> Digest:
-    """Makes a row per case with its status and failed gates; failed cases come first. Along sequences, a row a mark."""
+    """Makes a row per case with its status and failed gates, failed cases first; a row a mark or a program's gate."""
     if "marks" in document:
         return _digest("marks", document["marks"], pick(document, "device seed"), more="name fewer lengths")
     gates: list[Row] = document["gates"]
+    if "program" in document:
+        about = "kernels device interpreted seed events status reason program"
+        return _digest("gates", sorted(gates, key=lambda gate: gate["passed"]), pick(document, about))
     axes = _axes(gates, "label", "interpreted")
     cases: dict[tuple[Any, ...], list[Row]] = {}
     for gate in gates:

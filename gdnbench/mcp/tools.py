@@ -121,8 +121,9 @@ Gives file, line, rule, what is wrong and the remedy of each finding; none is no
         """Check kernels against a float64 oracle, without timing them: are the numbers right?
 Needs no GPU: CUDA and Triton kernels are interpreted without one, which takes longer. Gives each kernel's status at \
 each workload, and of a gate that failed where, what was computed and what it should have been. With `length`, errors \
-along sequences instead.""",
-        _offer("kernel! op shape gpu on seed sanitize invariance length"),
+along sequences instead. With `sequences` the kernels are a family, one each for prefill, decode and verify, that a \
+program of events calls as an engine does.""",
+        _offer("kernel! op shape gpu on seed sanitize invariance length sequences program events"),
         digest_verified,
         measures=True,
     ),

@@ -23,6 +23,7 @@ from gdnbench.model.declaration import (
 )
 from gdnbench.model.gpu import Precision
 from gdnbench.model.invariance import Batching
+from gdnbench.model.sequences import SequenceRole
 from gdnbench.model.workload import Shape, Sizes, Workload, nearest_workload
 from gdnbench.model.workload_spec import WorkloadSpec
 
@@ -113,6 +114,7 @@ class Op:
     # `{"lengths": "cu_seqlens"}`. The workload of captured inputs is found by it.
     ends: Mapping[str, str] = field(default_factory=dict)
     batching: Batching | None = None  # where the sequences of a batch lie, for claims of invariance
+    sequences: SequenceRole | None = None  # how a launch takes sequences, for programs over a pool of states
     alike: tuple[str, ...] = ()  # axes whose members may be permuted, as heads may
     derived: Mapping[str, SizeOf] = field(default_factory=dict)  # sizes that follow from a workload, by name
     check: Callable[[Workload], str] = lambda _workload: ""  # why a workload is not valid; empty if it is
@@ -156,6 +158,8 @@ class Op:
             self.batching.check(inputs, outputs, {*self.named_sizes(self.workloads.default), *self.workloads.names})
             if self.batching.lengths and self.batching.lengths not in self.ends:
                 raise DeclarationError(f"batching: `ends` names no input with the places of {self.batching.lengths}")
+        if self.sequences:
+            self.sequences.check(self)
         for name, declared in self.suites.items():
             check_name(name)
             if not isinstance(declared, str):

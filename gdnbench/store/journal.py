@@ -70,6 +70,16 @@ class Examined:
     invariance: tuple[InvarianceResult, ...] = ()  # of each kind that was tested
 
 
+@dataclass(frozen=True)
+class Replayed:
+    """A program of events was run: as it was given where all hold, else shrunk so that its last event fails."""
+
+    program: str
+    status: Status
+    reason: str = ""
+    gates: tuple[GateResult, ...] = ()  # the worst of each
+
+
 def checked_event(case: Case, verdict: Examined) -> CaseChecked:
     """Returns the event of progress that tells a case's verdict."""
     return CaseChecked(case.label, str(case.workload), verdict.status, verdict.reason)
@@ -119,8 +129,10 @@ class Refused:
     hint: str
 
 
-Event = Started | StepBegun | PassBegun | Examined | Sampled | HostTimes | Tuned | Refused
-KINDS: tuple[type[Event], ...] = (Started, StepBegun, PassBegun, Examined, Sampled, HostTimes, Tuned, Refused)
+Event = Started | StepBegun | PassBegun | Examined | Replayed | Sampled | HostTimes | Tuned | Refused
+KINDS: tuple[type[Event], ...] = (
+    *(Started, StepBegun, PassBegun, Examined, Replayed, Sampled, HostTimes, Tuned, Refused),
+)
 EventChannel = channel.Channel[Event]
 """The worker's end of the channel to its parent; each event restarts the parent's deadline for the next one."""
 PreflightVerdicts = dict[str, Examined]  # the preflight's verdict by case id

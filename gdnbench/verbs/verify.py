@@ -18,7 +18,7 @@ from gdnbench.verbs import options
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gdnbench.errors import ExitCode
     from gdnbench.ready.checks import Readiness
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _NOT_READY = ("library", "quick", "shape", "profile", "inputs", "seed", "invariance", "path", "sanitize", "csv")
 _NOT_LENGTH = ("suite", "inputs", "quick", "sanitize", "ready", "invariance", "path", "arch", "fail_on", "results")
 _NOT_QUICK = ("suite", "profile", "inputs", "sanitize")
+_OF_SEQUENCES = ("program", "events", "slots")
+_NOT_SEQUENCES = ("op", "suite", "profile", "inputs", "quick", "invariance", "length", "sanitize", "ready")
 
 
 def verify(
@@ -85,6 +87,26 @@ def verify(
         typer.Option(metavar="RULE,…", help="With --ready: what no build may do, as inspect has it; spills."),
     ] = None,
     results: options.ResultsOption = RESULTS,
+    sequences: Annotated[
+        bool,
+        typer.Option(
+            "--sequences",
+            help="Run a program of events over a pool on a family: a kernel each of some ops with states.",
+        ),
+    ] = False,
+    program: Annotated[
+        str,
+        typer.Option(metavar="EVENTS", help="With --sequences: the program, 'p3:65 c3>9 d9,0,3'; drawn by default."),
+    ] = "",
+    events: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="With --sequences: of the program that is drawn; 500, 100 on a CPU, 12 in an interpreter."
+        ),
+    ] = None,
+    slots: Annotated[
+        int | None, typer.Option(min=2, help="With --sequences: of the pool; as many as its ops have by default.")
+    ] = None,
     json: options.JsonOption = False,
     csv: options.CsvOption = False,
     quiet: options.QuietOption = False,
@@ -121,11 +143,18 @@ def verify(
     code as it is now, at every workload of a suite (contest, else default). Measures
     nothing itself. Exits with 0 if all pass; else with the code of the gravest failure,
     or where nothing failed with 5 for what cannot be checked here, 8 for what is missing.
+
+    --sequences calls a family of kernels as an engine does, such as
+    decode-pool-v1,verify-v2,prefill-v4: prefills, decodes, drafts of which some are accepted,
+    states copied to other slots, slots freed and used again, padding, NaN. After each
+    event states and outputs must be those of a float64 replay of the tokens that each
+    sequence kept. A program that fails is shrunk, and printed to be run again.
     """
     options.check_mode(ctx, "ready", ("arch", "fail_on", "results"), _NOT_READY)
     options.check_mode(ctx, "quick", (), _NOT_QUICK)
     options.check_mode(ctx, "invariance", ("path",), ())
     options.check_mode(ctx, "length", ("chart",), _NOT_LENGTH)
+    options.check_mode(ctx, "sequences", _OF_SEQUENCES, _NOT_SEQUENCES)
     if length:
         from gdnbench.verbs.verify_length import follow_lengths
 
@@ -139,6 +168,9 @@ def verify(
     from gdnbench.verbs.verify_tables import print_verdicts
     from gdnbench.verify.preflight import verify_variants
 
+    if sequences:
+        named = options.some_terms(kernels, kernel, "gdnbench verify decode-pool-v1,verify-v2 --sequences")
+        raise typer.Exit(_check_sequences(named, ctx.params))
     if sanitize:
         from gdnbench.profile.sanitizer import LIMIT_STEPS, SanitizerCheck, need_sanitizer_on
 
@@ -200,6 +232,32 @@ def _check_ready(name: str, params: Mapping[str, Any]) -> ExitCode:
     )
     print_answer(answer, json=params["json"])
     return readiness.exit_code
+
+
+def _check_sequences(names: Sequence[str], params: Mapping[str, Any]) -> ExitCode:
+    """Runs and prints a program on a family of kernels, by the verb's parameters; gives the exit code."""
+    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.machine.gpus import list_gpus, select_gpu
+    from gdnbench.verbs.progress import watch
+    from gdnbench.verbs.verify_sequences import print_sequences
+    from gdnbench.verify.sequences import verify_sequences
+
+    with watch(quiet=params["quiet"]) as observer:
+        verdict = verify_sequences(
+            load_catalog(library=params["library"]),
+            options.joined(names).split(","),
+            shape=options.sizes(params["shape"]),
+            events=params["events"],
+            program=params["program"],
+            slots=params["slots"],
+            seed=params["seed"],
+            step_limit_s=params["step_limit"],
+            gpu=select_gpu(params["gpu"], list_gpus()),
+            observer=observer,
+            warm=not params["fresh"],
+        )
+    print_sequences(verdict, json=params["json"], csv=params["csv"])
+    return verdict.exit_code
 
 
 _SIGNS = {"passed": ("✓", "ok", "green"), "failed": ("✗", "FAIL", "bold red"), "unchecked": ("–", "-", "yellow")}  # noqa: RUF001

@@ -7,7 +7,7 @@ from gdnbench.workers.task import Phase, Task, load_torch, run_worker
 
 
 def verify(task: Task, channel: EventChannel) -> None:
-    """Examines the task's cases, interprets them, or follows them along sequences."""
+    """Examines the task's cases, interprets them, follows them along sequences, or replays its program."""
     channel.send(load_torch(task.device))
     if task.marks:
         from gdnbench.verify.follow import follow_all
@@ -17,6 +17,10 @@ def verify(task: Task, channel: EventChannel) -> None:
         from gdnbench.verify.interpret import interpret_all
 
         interpret_all(task, channel)
+    elif task.phase is Phase.REPLAY:
+        from gdnbench.verify.replay import replay_task
+
+        replay_task(task, channel)
     else:
         from gdnbench.verify.examine import examine_all
 

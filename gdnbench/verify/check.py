@@ -61,18 +61,18 @@ def consult_oracle(workspace: Workspace, numerics: Numerics) -> Oracle:
     negative, infinite or NaN, which would pass anything.
     """
     op, file = workspace.op, workspace.op.numerics
-    outputs = _ask(numerics, "oracle", workspace, [*workspace.outputs])
+    outputs = ask_numerics(numerics, "oracle", workspace, [*workspace.outputs])
     _check_oracle(workspace, outputs)
     gated = [gate.tensor for gate in op.gates if isinstance(gate, RoundoffGate)]
     if not gated:
         return Oracle(outputs)
     if not callable(getattr(numerics, "roundoff", None)):
         raise DeclarationError(f"{file} of {op.name} must define roundoff(), for the gate on {gated[0]}", _HOW_TO)
-    sizes = _ask(numerics, "roundoff", workspace, gated)
+    sizes = ask_numerics(numerics, "roundoff", workspace, gated)
     return Oracle(outputs, {name: _checked_size(op, name, sizes[name], outputs[name]) for name in gated})
 
 
-def _ask(numerics: Numerics, name: str, workspace: Workspace, wanted: Sequence[str]) -> dict[str, torch.Tensor]:
+def ask_numerics(numerics: Numerics, name: str, workspace: Workspace, wanted: Sequence[str]) -> dict[str, torch.Tensor]:
     """What an oracle or a roundoff says; one that takes `workload` is told it, where inputs do not tell all of it."""
     more = {"workload": workspace.workload} if "workload" in signature(getattr(numerics, name)).parameters else {}
     returned: dict[str, torch.Tensor] = call_numerics(

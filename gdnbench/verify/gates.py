@@ -129,6 +129,11 @@ def in_gate(gate: Gate, one: torch.Tensor, other: torch.Tensor, expected: torch.
 _EXPONENT = 0x7FF0_0000_0000_0000  # exponent bits of a float64; with all others zero it is the power of two below
 
 
+def ulp(numbers: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The ulp of each number in float64 in a type."""
+    return _ulp(numbers, _FACTS[dtype])
+
+
 def _ulp(expected: torch.Tensor, facts: DtypeFacts) -> torch.Tensor:
     """2^(e - p) at |x| in [2^(e-1), 2^e) for p bits of significand, and no smaller than the smallest subnormal."""
     power = (expected.view(torch.int64) & _EXPONENT).view(torch.float64)

@@ -64,6 +64,7 @@ class Phase(StrEnum):
 
     EXAMINE = "examine"  # import, build, verify, launch, capture
     INTERPRET = "interpret"  # verify Triton and CUDA kernels in interpreters
+    REPLAY = "replay"  # run a program of events over a pool of states
     MEASURE = "measure"  # time
 
 
@@ -111,6 +112,11 @@ class Task:
     captured: dict[str, tuple[str, str]] = field(default_factory=dict)
     marks: tuple[int, ...] = ()  # numbers of tokens after which errors are taken, where sequences are followed instead
     profiles: tuple[str, ...] = ()  # of these sequences
+    # replaying only: labels of the kernels, sizes as `--shape` has them, the program, and slots of the pool
+    family: tuple[str, ...] = ()
+    shape: str = ""
+    program: str = ""
+    slots: int = 0
     case_kind: ClassVar[type[Case]] = Case
 
     def passes(self) -> list[Self]:

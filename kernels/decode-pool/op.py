@@ -14,7 +14,19 @@ A pool in bf16 halves what a step moves. Each step then rounds S once, when it i
 The limit is 1, or 2 in models where a step may turn a direction of the state round (OLMo-Hybrid).
 """
 
-from gdnbench import Alias, Axis, Batching, DtypeOf, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import (
+    Alias,
+    Axis,
+    Batching,
+    DtypeOf,
+    Op,
+    RoundoffGate,
+    SequenceRole,
+    Shape,
+    TensorSpec,
+    Workload,
+    WorkloadSpec,
+)
 from gdnbench.decays import DECODE_PROFILES
 
 FEWEST_SLOTS = 64
@@ -108,6 +120,7 @@ op = Op(
     scenarios=("typical", "padded", "saturated-gates", "large-state", "small-keys"),
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
+    sequences=SequenceRole("decode", state=("pool", "new_pool"), slot="slot", shape={"HQ": 1, "HV": 2}),
     alike=("HQ", "HV"),
     batching=Batching(sequences="B", slots="slots", slot="slot", state=("pool", "new_pool")),
     process_sd=(0.003, 0.022),  # of results/evidence/*-decode-pool-processes, on four cards

@@ -7,7 +7,19 @@ has a state S of [V, K] for every value head h, which reads query/key head h // 
     S = g * S;  r = S @ k;  S = S + beta * (v - r) k^T;  output = scale * (S @ q)
 """
 
-from gdnbench import Alias, Axis, AxisList, Batching, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import (
+    Alias,
+    Axis,
+    AxisList,
+    Batching,
+    Op,
+    RoundoffGate,
+    SequenceRole,
+    Shape,
+    TensorSpec,
+    Workload,
+    WorkloadSpec,
+)
 from gdnbench.decays import PROFILES
 
 CHUNK = 64
@@ -73,6 +85,7 @@ op = Op(
     profile="mixed-heads",
     drawn_together=(("A_log", "dt_bias", "a"),),
     ends={"lengths": "cu_seqlens"},
+    sequences=SequenceRole("prefill", state=("state", "new_state"), shape={"HQ": 1, "HV": 2}),
     alike=("HQ", "HV"),
     batching=Batching(
         sequences="N", tokens=("T",), lengths="lengths", state=("state", "new_state"), gates=("a", "b"), grid=CHUNK

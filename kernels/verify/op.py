@@ -18,7 +18,19 @@ may turn a direction of the state round (OLMo-Hybrid).
 
 from typing import Any
 
-from gdnbench import Alias, Axis, Batching, DtypeOf, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import (
+    Alias,
+    Axis,
+    Batching,
+    DtypeOf,
+    Op,
+    RoundoffGate,
+    SequenceRole,
+    Shape,
+    TensorSpec,
+    Workload,
+    WorkloadSpec,
+)
 from gdnbench.decays import DECODE_PROFILES
 
 FEWEST_SLOTS = 64
@@ -120,6 +132,7 @@ op = Op(
     scenarios=("typical", "padded", "saturated-gates", "large-state", "small-keys", "forgetting", "remembering"),
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
+    sequences=SequenceRole("verify", state=("pool", "states"), slot="slot", shape={"HQ": 1, "HV": 2, "KEEP": EACH}),
     alike=("HQ", "HV"),
     batching=Batching(
         sequences="B", tokens=("T", "kept"), slots="slots", slot="slot", state=("pool", "states"), gates=("a", "b")

@@ -1,0 +1,229 @@
+"""Kernels of several ops as an engine uses them: on one pool of states, a batch a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU
+from gdnbench.errors import UsageError
+from gdnbench.launch.bind import load
+from gdnbench.launch.workspace import TORCH_DTYPES, Workspace, poison
+from gdnbench.model.kernel import CudaKernel, TorchKernel
+from gdnbench.model.sequences import Call
+from gdnbench.model.workload import Workload
+from gdnbench.verify.check import name_outputs
+from gdnbench.verify.family import Family, Member
+from gdnbench.verify.gates import differs
+
+Tensors = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class BatchRow:
+    """A sequence of a batch, as a launch takes it; of padding, all slots are 0 or less.
+
+    Attributes:
+        tokens: by input, [tokens, …].
+        slots: one, or one for each draft; without a pool, the place of the state among those that are given.
+        accepted: drafts of the last round, which tell the slot to read where there is one for each.
+        to: the slot that is written, where an op has another for it.
+        kept: how many of the tokens the sequence keeps.
+    """
+
+    tokens: Tensors
+    slots: tuple[int, ...]
+    accepted: int = 1
+    to: int = 0
+    kept: int = 1
+
+    @property
+    def is_padding(self) -> bool:
+        """Whether it is no sequence."""
+        return self.slots[0] <= 0
+
+    @property
+    def count(self) -> int:
+        """How many tokens it has; 1 for a copy."""
+        return next((len(each) for each in self.tokens.values()), 1)
+
+
+def lay(member: Member, rows: Sequence[BatchRow], states: torch.Tensor, weights: Tensors) -> Tensors:
+    """The inputs of a launch, by name.
+
+    `states` are the pool, or where an op takes a state a sequence, those, in the order of the rows.
+    """
+    layout, role = member.layout, member.layout.role
+    join = torch.stack if role.call == "verify" else torch.cat
+    device, slots = states.device, [row.slots if layout.has_slot_each else row.slots[0] for row in rows]
+    ends = torch.tensor([0, *(row.count for row in rows)]).cumsum(0)
+    numbers = {
+        role.slot: slots, role.to: [row.to for row in rows], role.accepted: [row.accepted for row in rows],
+        layout.ends: ends.tolist(),
+    }  # fmt: skip
+    return {
+        role.state[0]: states,
+        **{name: join([row.tokens[name] for row in rows]) for name in layout.tokens},
+        **{name: weights[name] for name in layout.weights},
+        **{
+            name: torch.tensor(number, dtype=TORCH_DTYPES[layout.specs[name].settled], device=device)
+            for name, number in numbers.items()
+            if name
+        },
+    }
+
+
+def outputs_of(member: Member, rows: Sequence[BatchRow], outputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+    """The outputs of each row's tokens, [tokens, …]; none for a copy."""
+    layout = member.layout
+    if not layout.output:
+        return []
+    found = outputs[layout.output]
+    return [*found] if layout.role.call == "verify" else [*torch.split(found, [row.count for row in rows])]
+
+
+def written_slot(member: Member, row: BatchRow) -> int:
+    """The slot where a row's state is when it has taken its tokens."""
+    if member.layout.has_slot_each:
+        return row.slots[row.kept - 1]
+    return row.to if member.layout.role.to else row.slots[0]
+
+
+def state_of(member: Member, rows: Sequence[BatchRow], place: int, outputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """The state of one row behind the tokens that it keeps."""
+    after, row = outputs[member.layout.role.state[1]], rows[place]
+    match member.layout.states_lie:
+        case "pool":
+            return after[written_slot(member, row)]
+        case "rows":
+            return after[place]
+        case "tokens":
+            return after[place, row.kept - 1]
+
+
+class _Bound:
+    """A kernel bound to tensors of its own but for the pool; `in_place` are the inputs that are outputs, too."""
+
+    def __init__(self, workspace: Workspace, run: Callable[[], tuple[torch.Tensor, ...]]) -> None:
+        self.workspace, self.run = workspace, run
+        self.findings: Sequence[object] = ()  # of an interpreter
+        outputs = {id(tensor) for tensor in workspace.outputs.values()}
+        self.in_place = {name for name, tensor in workspace.inputs.items() if id(tensor) in outputs}
+
+    def launch(self, inputs: Tensors) -> tuple[Tensors, list[str]]:
+        """Launches on these inputs; gives the outputs by name, and what the launch did that it must not."""
+        given, outputs = self.workspace.inputs, self.workspace.outputs
+        for name, tensor in inputs.items():
+            if given[name] is not tensor:
+                given[name].copy_(tensor)
+        held = [given[name] for name in self.in_place]
+        poison([tensor for tensor in outputs.values() if not any(tensor is each for each in held)])
+        before = {name: tensor.clone() for name, tensor in given.items() if name not in self.in_place}
+        named = name_outputs(self.workspace.op, self.run(), {name: each.shape for name, each in outputs.items()})
+        told = [str(each) for each in self.findings]
+        told += [
+            f"{name} has changed, which is an input" for name in before if differs(before[name], given[name]).any()
+        ]
+        return named, told
+
+
+class Engine:
+    """A pool of states, and a kernel for each call, bound to it.
+
+    What kernels leave in their other tensors goes where an engine puts it: states that are given one a sequence are
+    gathered and scattered, those of accepted drafts stored.
+    """
+
+    def __init__(
+        self, catalog: Catalog, family: Family, scalars: Mapping[Call, dict[str, float]], slots: int, device: str
+    ) -> None:
+        self.family, self.pool = family, _pool_for(family.values(), slots, device)
+        self._catalog, self._scalars, self._device = catalog, scalars, device
+        self._bound: dict[tuple[Call, Workload], _Bound] = {}
+
+    def begin(self) -> None:
+        """Binds kernels anew, so that what they keep between launches is not of an earlier program."""
+        self._bound.clear()
+
+    def launch(self, call: Call, rows: Sequence[BatchRow], weights: Tensors) -> tuple[list[torch.Tensor], list[str]]:
+        """Launches on a batch; gives the outputs of each row's tokens, and what the launch did that it must not."""
+        member = self.family[call]
+        lies, after = member.layout.states_lie, member.layout.role.state[1]
+        states = self.pool[[row.slots[0] for row in rows]] if lies == "rows" else self.pool
+        inputs = lay(member, rows, states, weights)
+        bound = self._bind(member, member.workload([row.count for row in rows]), inputs)
+        named, told = bound.launch(inputs)
+        if lies != "pool":
+            for place, row in enumerate(rows):
+                if not row.is_padding:
+                    self.pool[row.slots[0]] = state_of(member, rows, place, named).to(self.pool.dtype)
+        elif named[after].data_ptr() != self.pool.data_ptr():
+            self.pool.copy_(named[after])
+        return outputs_of(member, rows, named), told
+
+    def _bind(self, member: Member, workload: Workload, inputs: Tensors) -> _Bound:
+        key = (member.call, workload)
+        if key not in self._bound:
+            self._bound[key] = self._bind_anew(member, workload, inputs)
+        return self._bound[key]
+
+    def _bind_anew(self, member: Member, workload: Workload, inputs: Tensors) -> _Bound:
+        op = member.layout.op.at(workload.axes)
+        state, after = member.layout.role.state
+        entry, variant = self._catalog.at(member.variant, workload)
+        entry.refuse_unable(member.variant.label, workload, "verify")
+        named = op.named_sizes(workload) | {str(member.layout.specs[state].dims[0]): len(inputs[state])}
+        given = {spec.name: self._own(inputs[spec.name], TORCH_DTYPES[spec.settled]) for spec in op.inputs}
+        outputs = {
+            spec.name: torch.empty(spec.sizes(named), dtype=TORCH_DTYPES[spec.settled], device=self._device)
+            for spec in op.outputs
+        }
+        if entry.kernel.in_place.get(after) == state:
+            outputs[after] = given[state]
+        workspace = Workspace(op, workload, given, self._scalars[member.call], outputs, given)
+        if self._device == "cuda" or isinstance(entry.kernel, TorchKernel):
+            return _Bound(workspace, load(entry, variant, workload)(workspace))
+        # On demand: interpreters are much to load, and other kernels need none.
+        from gdnbench.launch.interpret import InterpretedCuda, InterpretedTriton
+
+        interpreted = (
+            InterpretedCuda(entry, variant, workload, ARCHS_WITHOUT_GPU[0])
+            if isinstance(entry.kernel, CudaKernel)
+            else InterpretedTriton(entry, variant)
+        )
+
+        def run() -> tuple[torch.Tensor, ...]:
+            bound.findings = interpreted.run(workspace).findings
+            return workspace.output_tensors
+
+        bound = _Bound(workspace, run)
+        return bound
+
+    def _own(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """A tensor that launches are bound to: the pool itself, of another a copy."""
+        return tensor if tensor is self.pool else tensor.to(dtype, copy=True)
+
+
+def _pool_for(family: Iterable[Member], slots: int, device: str) -> torch.Tensor:
+    """A pool [slots, …] for the states of all members, not filled; UsageError where theirs are not alike.
+
+    Its elements are of the type that ops with a pool have, or else that of the states which they are given.
+    """
+    kinds: dict[bool, dict[tuple[tuple[int, ...], torch.dtype], str]] = {True: {}, False: {}}
+    for member in family:
+        op, workload = member.layout.op, member.smallest
+        spec = member.layout.specs[member.layout.role.state[0]]
+        named = op.named_sizes(workload)
+        kind = spec.sizes(named)[1:], TORCH_DTYPES[spec.dtype_at(named)]
+        kinds[bool(member.layout.role.slot)].setdefault(kind, member.variant.label)
+    pools = kinds[True] or kinds[False]
+    sizes = {size for held in kinds.values() for size, _ in held}
+    if len(pools) > 1 or len(sizes) > 1:
+        every = [(label, *kind) for held in kinds.values() for kind, label in held.items()]
+        told = "; ".join(f"{label} has {list(size)} {dtype}" for label, size, dtype in every)
+        raise UsageError(f"the states of these kernels are not alike: {told}", "give sizes that all have by --shape")
+    [(size, dtype)] = pools
+    return torch.empty(slots, *size, dtype=dtype, device=device)

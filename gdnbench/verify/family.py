@@ -1,0 +1,113 @@
+"""A family: kernels of several ops, one for each call of a program, at the same sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.select import find_variant, resolve_op
+from gdnbench.errors import UsageError
+from gdnbench.model.case import Variant
+from gdnbench.model.sequences import CALLS, Call, SequenceLayout
+from gdnbench.model.workload import Sizes, Workload
+from gdnbench.verify.programs import Extent
+
+FEWEST_SLOTS = 64
+
+
+@dataclass(frozen=True)
+class Member:
+    """A kernel of a family, by its variant; `sizes` are those that do not depend on the batch."""
+
+    variant: Variant
+    layout: SequenceLayout
+    sizes: Sizes
+
+    @property
+    def call(self) -> Call:
+        """What it is called for."""
+        return self.layout.role.call
+
+    def workload(self, counts: Sequence[int]) -> Workload:
+        """The workload of a launch by the tokens of each sequence; ShapeError if the op does not define it."""
+        return self.layout.op.workload({**self.sizes, **self.layout.sizes(counts)})
+
+    @property
+    def smallest(self) -> Workload:
+        """One sequence with a token, or its drafts."""
+        return self.workload([self.drafts or 1])
+
+    @property
+    def drafts(self) -> int:
+        """The tokens of a sequence that are verified at once; 0 for another call."""
+        axis = self.layout.drafts
+        return self.layout.op.workload(self.sizes).axes[axis] if axis else 0
+
+
+Family = Mapping[Call, Member]
+
+
+def find_family(catalog: Catalog, labels: Iterable[str], shape: str) -> Family:
+    """The kernels that were named, by what they are called for.
+
+    `shape` is as `--shape` takes it, for all ops: each has what it knows of it. Raises UnknownNameError for an unknown
+    kernel, DeclarationError for an op that does not say how it takes sequences, and UsageError for a shape that no op
+    knows, two kernels for one call, none that takes tokens, or ablations and floors.
+    """
+    members = [_member(catalog, label, shape) for label in labels]
+    family: dict[Call, Member] = {}
+    for member in members:
+        other = family.setdefault(member.call, member)
+        if other is not member:
+            both = f"{other.variant.label} and {member.variant.label}"
+            raise UsageError(f"{both} are both for {member.call}", "name one kernel for each call")
+    if not set(family) - {"copy"}:
+        raise UsageError("no kernel that takes tokens was named", f"name one each for some of {', '.join(CALLS)}")
+    known = {name for member in members for name in _names(member.layout)}
+    if unknown := [term for term in shape.split() if term.partition("=")[0] not in known]:
+        raise UsageError(f"--shape {shape}: {unknown[0]} sets no axis", f"there are {', '.join(sorted(known))}")
+    return {call: family[call] for call in CALLS if call in family}
+
+
+def _member(catalog: Catalog, label: str, shape: str) -> Member:
+    op = catalog.ops[resolve_op(catalog, "", [label])]
+    entry, variant = find_variant(catalog, op.name, label)
+    if entry.kernel.floor:
+        raise UsageError(f"{label} is a floor, and computes nothing", "name a kernel")
+    layout = SequenceLayout.of(op)
+    own = " ".join(term for term in shape.split() if term.partition("=")[0] in _names(layout))
+    sizes: dict[str, int | Sequence[int]] = {**layout.role.shape}
+    for setting in op.workloads.parse(own):
+        if len(setting) > 1:
+            raise UsageError(f"--shape {shape}: programs run at one size", "give one value for each axis")
+        sizes |= setting[0]
+    return Member(variant, layout, sizes)
+
+
+def _names(layout: SequenceLayout) -> set[str]:
+    workloads = layout.op.workloads
+    return {*workloads.names, *(alias.name for alias in workloads.aliases)}
+
+
+def slots_each(family: Family) -> int:
+    """How many slots belong to a sequence: one for each draft, or for reading and writing, where an op has them."""
+    layouts = [member.layout for member in family.values() if member.call != "copy"]
+    drafts = [member.drafts for member in family.values() if member.layout.has_slot_each]
+    return max([1, *drafts, *(2 for layout in layouts if layout.role.to)])
+
+
+def pool_slots(family: Family) -> int:
+    """The slots of a pool at these sizes, the most that an op declares; `FEWEST_SLOTS` where none has a pool."""
+    found = [FEWEST_SLOTS]
+    for member in family.values():
+        if member.layout.role.slot:
+            size = member.layout.specs[member.layout.role.state[0]].dims[0]
+            found.append(member.layout.op.named_sizes(member.smallest)[size] if isinstance(size, str) else size)
+    return max(found)
+
+
+def extent_of(family: Family, slots: int, *, events: int = 0, batch: int = 1, tokens: int = 1) -> Extent:
+    """The extent of programs for a family over a pool of so many slots, the first of which is nobody's."""
+    drafts = max([1, *(member.drafts for member in family.values())])
+    return Extent(events, (slots - 1) // slots_each(family), batch, tokens, drafts)

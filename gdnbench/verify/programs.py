@@ -1,0 +1,212 @@
+"""Programs of events over a pool of states: what an engine does with sequences, as a text that can be pasted.
+
+    p3:65,7:2   prefill: 65 tokens of the sequence in slot 3, 2 of that in slot 7
+    d7,0,3      decode: a token each, in this order of the batch; 0 and -1 are padding
+    v3:2,7:4    verify drafts: of the first sequence 2 are accepted, of the other 4
+    c3>9,7>8    copy states from slot 3 to slot 9 and from 7 to 8: a checkpoint, or a restored one
+    x7          NaN from here on: its state, and its tokens
+    f3          free: the slot is nobody's
+
+A sequence has the number of its slot. It begins, from a state of zeros, where a launch first names it; a copy takes
+over the history of its source and goes on with the same tokens. An event whose sequences are not there does nothing,
+so that a program stays one when events are taken out of it.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from gdnbench.errors import UsageError
+from gdnbench.model.sequences import CALLS, Call
+
+EventKind = Literal[Call, "free", "poison"]
+LETTERS: dict[str, EventKind] = {
+    "p": "prefill", "d": "decode", "v": "verify", "c": "copy", "f": "free", "x": "poison",
+}  # fmt: skip
+_LETTER_OF = {kind: letter for letter, kind in LETTERS.items()}
+_ROW = re.compile(r"(-?\d{1,9})(?::(\d{1,6})|>(\d{1,9}))?")
+_HINT = "write events as in 'p3:65,7:2 c3>9 d7,0,3 v3:2,7:4 x7 f7'"
+_NEAR_CHUNKS = (0, 1, 2, 3, 5, 16, 63, 64, 65, 130)  # tokens of a prefill: kernels take 16 or 64 at once
+_MOST_POISONED = 2
+_USED = 40  # slots of a pool in which programs have sequences
+_PADDED = 0.3  # share of batches with padding
+_POISONED = 0.5  # share with all sequences that hold NaN, where there are some
+_WEIGHTS: dict[EventKind, int] = {"prefill": 3, "decode": 6, "verify": 5, "copy": 3, "free": 2, "poison": 1}
+
+
+@dataclass(frozen=True)
+class EventRow:
+    """A sequence, by its slot, in an event; padding of the batch at 0 or less.
+
+    `count` is the number of tokens that are prefilled, or of drafts that are accepted; `to` is the slot of a copy.
+    """
+
+    slot: int
+    count: int = 1
+    to: int = 0
+
+
+@dataclass(frozen=True)
+class PoolEvent:
+    """One event, for the sequences of a batch in their order."""
+
+    kind: EventKind
+    rows: tuple[EventRow, ...]
+
+    def __str__(self) -> str:
+        return _LETTER_OF[self.kind] + ",".join(self._write(row) for row in self.rows)
+
+    def _write(self, row: EventRow) -> str:
+        if self.kind == "copy":
+            return f"{row.slot}>{row.to}"
+        counted = self.kind in {"prefill", "verify"} and row.slot > 0
+        return f"{row.slot}:{row.count}" if counted else str(row.slot)
+
+
+@dataclass(frozen=True)
+class EventProgram:
+    """Events in their order."""
+
+    events: tuple[PoolEvent, ...]
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.events))
+
+    @classmethod
+    def parse(cls, text: str, extent: Extent) -> Self:
+        """Reads what `str` writes; UsageError for another text, or a slot or count beyond the extent."""
+        return cls(tuple(_parse_event(term, extent) for term in text.split()))
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How large programs are; `slots` are numbered from 1, and `drafts` are the tokens of a verified sequence."""
+
+    events: int
+    slots: int
+    batch: int
+    tokens: int
+    drafts: int
+
+
+def step_of(place: int, event: PoolEvent) -> str:
+    """What a worker says of the event that it is on: `event 3, d7,0,3`."""
+    return f"event {place + 1}, {event}"
+
+
+def place_in(step: str) -> int:
+    """The place in a step's name, from 0; -1 for another step."""
+    match = re.match(r"event (\d+),", step)
+    return int(match[1]) - 1 if match else -1
+
+
+def _parse_event(term: str, extent: Extent) -> PoolEvent:
+    kind, matches = LETTERS.get(term[0]), [_ROW.fullmatch(each) for each in term[1:].split(",")]
+    found = [match for match in matches if match]
+    if kind is None or len(found) < len(matches):
+        raise UsageError(f"--program: {term[:40]} is no event", _HINT)
+    rows = tuple(EventRow(int(match[1]), int(match[2] or 1), int(match[3] or 0)) for match in found)
+    named = [row.slot for row in rows if row.slot > 0] + [row.to for row in rows if kind == "copy"]
+    problem = ""
+    if twice := [slot for slot in named if named.count(slot) > 1]:
+        problem = f"slot {twice[0]} is there twice"
+    elif beyond := [slot for slot in named if not 1 <= slot <= extent.slots]:
+        problem = f"there is no slot {beyond[0]}, there are 1 to {extent.slots}"
+    elif kind not in {"decode", "verify"} and any(row.slot <= 0 for row in rows):
+        problem = "padding is of d and v alone"
+    elif kind == "verify" and any(not 1 <= row.count <= extent.drafts for row in rows):
+        problem = f"1 to {extent.drafts} drafts are accepted"
+    elif kind == "prefill" and not any(row.count for row in rows):
+        problem = "it has no token"
+    if problem:
+        raise UsageError(f"--program: {term[:40]}: {problem}", _HINT)
+    return PoolEvent(kind, rows)
+
+
+def draw_program(seed: int, calls: Collection[Call], extent: Extent) -> EventProgram:
+    """Draws a program of these calls, the same for a seed; `copy` is always among its events."""
+    return EventProgram(tuple(_Drawing(random.Random(seed), extent).events(calls)))
+
+
+class _Drawing:
+    """The state of a program while it is drawn: which slots are live, and which of these hold NaN."""
+
+    def __init__(self, random_: random.Random, extent: Extent) -> None:
+        self._random, self._extent = random_, extent
+        # The last one, too: the largest offsets are there.
+        some = random_.sample(range(1, extent.slots), min(_USED, extent.slots) - 1)
+        self._slots = sorted({*some, extent.slots})
+        self._live: list[int] = []
+        self._poisoned: set[int] = set()
+
+    def events(self, calls: Collection[Call]) -> Iterator[PoolEvent]:
+        launches = [call for call in CALLS if call in calls and call != "copy"]
+        for _ in range(self._extent.events):
+            yield self._event(launches)
+
+    def _event(self, launches: Sequence[Call]) -> PoolEvent:
+        kinds: list[EventKind] = [*launches]
+        clean = [slot for slot in self._live if slot not in self._poisoned]
+        if clean and self._free:
+            kinds.append("copy")
+        if len(self._live) > self._extent.batch // 2:
+            kinds.append("free")
+        if len(clean) > 1 and len(self._poisoned) < _MOST_POISONED:
+            kinds.append("poison")
+        [kind] = self._random.choices(kinds, [_WEIGHTS[each] for each in kinds])
+        match kind:
+            case "copy":
+                return PoolEvent(kind, tuple(self._copies(clean)))
+            case "free":
+                slot = self._random.choice(self._live)
+                self._live.remove(slot)
+                self._poisoned.discard(slot)
+                return PoolEvent(kind, (EventRow(slot),))
+            case "poison":
+                slot = self._random.choice(clean)
+                self._poisoned.add(slot)
+                return PoolEvent(kind, (EventRow(slot),))
+        return PoolEvent(kind, tuple(self._batch(kind)))
+
+    @property
+    def _free(self) -> list[int]:
+        return [slot for slot in self._slots if slot not in self._live]
+
+    def _copies(self, clean: Sequence[int]) -> Iterator[EventRow]:
+        free = self._free
+        for source in self._random.sample(clean, min(len(clean), len(free), self._random.randint(1, 2))):
+            target = self._random.choice(free)
+            free.remove(target)
+            self._live.append(target)
+            yield EventRow(source, to=target)
+
+    def _batch(self, kind: EventKind) -> Iterator[EventRow]:
+        size, free = self._random.randint(1, self._extent.batch), self._free
+        begun = self._random.randint(0 if self._live else 1, min(2, size)) if free else 0
+        begun = min(begun, len(free))
+        chosen = self._random.sample(free, begun)
+        # Those that hold NaN come up often, among others: no launch may carry it over.
+        first = [*self._poisoned] if self._random.random() < _POISONED else []
+        rest = [slot for slot in self._live if slot not in first]
+        chosen += (first + self._random.sample(rest, len(rest)))[: size - begun]
+        self._live += chosen[:begun]
+        self._random.shuffle(chosen)
+        pads = [0, -1] if kind != "prefill" and self._random.random() < _PADDED else []
+        for pad in pads[: self._random.randint(1, 2)]:
+            chosen.insert(self._random.randint(0, len(chosen)), pad)
+        counts = [self._count(kind) if slot > 0 else 1 for slot in chosen]
+        if not any(counts):
+            counts[0] = 1
+        return map(EventRow, chosen, counts)
+
+    def _count(self, kind: EventKind) -> int:
+        match kind:
+            case "prefill":
+                return self._random.choice([count for count in _NEAR_CHUNKS if count <= self._extent.tokens])
+            case "verify":
+                return self._random.randint(1, self._extent.drafts)
+        return 1

@@ -1,0 +1,320 @@
+"""Runs programs of events on an engine, and holds it after each against what sequences must have by then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from gdnbench.catalog.catalog import Catalog, load_catalog
+from gdnbench.errors import BuildError, GdnbenchError, tell_raised
+from gdnbench.launch.numerics import Numerics, load_numerics
+from gdnbench.model.declaration import RoundoffGate
+from gdnbench.model.sequences import Call
+from gdnbench.model.status import GateResult, Status
+from gdnbench.store.journal import BUILD_STEPS, EventChannel, Replayed, StepBegun
+from gdnbench.verify.engine import BatchRow, Engine, written_slot
+from gdnbench.verify.expected import CarriedState, ExpectedRow, FloatReplay, ReplayedValues
+from gdnbench.verify.family import Family, Member, extent_of, find_family, slots_each
+from gdnbench.verify.gates import differs, roundoff_gate
+from gdnbench.verify.programs import EventProgram, EventRow, PoolEvent, step_of
+from gdnbench.verify.shrink import shrink
+from gdnbench.verify.tokens import TokenBank
+from gdnbench.workers.device import CpuDevice, CudaDevice, WorkerDevice, is_alive
+from gdnbench.workers.task import Task
+
+OTHERS, COPIES, LAUNCHES = "other slots unchanged", "copies exact", "inputs and memory"
+_MOST_TOLD = 3
+SHRINK_S = 60.0  # after which a program that fails is told as it is by then
+
+
+@dataclass
+class _Sequence:
+    """A sequence of a program, as it has to be.
+
+    Attributes:
+        slots: its slots; one, or one for each draft.
+        at: which of them has its state.
+        begun: which of all sequences it is, or is a copy of; this and `position` tell its next token.
+        position: how many tokens it has kept.
+        carried: its state, and what rounding errors may have made of it.
+        is_poisoned: its state is NaN, and nobody asks what it gives.
+    """
+
+    slots: tuple[int, ...]
+    begun: int
+    carried: CarriedState
+    at: int = 0
+    position: int = 0
+    is_poisoned: bool = False
+
+    @property
+    def slot(self) -> int:
+        """The slot that has its state."""
+        return self.slots[self.at]
+
+
+@dataclass(frozen=True)
+class FailedEvent:
+    """The first event of a program that fails, by its place from 0."""
+
+    place: int
+    status: Status
+    reason: str
+
+
+class _FailedError(Exception):
+    def __init__(self, status: Status, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
+class Replay:
+    """Runs programs on the kernels of a family; each begins with the same pool, and its tokens follow from `seed`.
+
+    `on_event` is called before each event.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        family: Family,
+        *,
+        seed: int,
+        slots: int,
+        device: str,
+        on_event: Callable[[int, PoolEvent], None] = lambda _place, _event: None,
+    ) -> None:
+        self._catalog, self._family, self._seed = catalog, family, seed
+        self._width = slots_each(family)
+        self._device: WorkerDevice = CudaDevice() if device == "cuda" else CpuDevice()
+        numerics: dict[Call, Numerics] = {
+            call: load_numerics(member.layout.op, catalog.op_folders[member.layout.op.name])
+            for call, member in family.items()
+        }
+        self._bank = TokenBank(family, numerics, seed, device)
+        self._engine = Engine(catalog, family, self._bank.scalars, slots, device)
+        self._first = self._engine.pool.normal_(generator=torch.Generator(device).manual_seed(seed)).clone()
+        self._float = FloatReplay(numerics, self._bank, self._first, self._width)
+        self._on_event = on_event
+        self.program = EventProgram(())
+        self._begin()
+
+    def _begin(self) -> None:
+        self._engine.begin()
+        self._engine.pool.copy_(self._first)
+        self._sequences: dict[int, _Sequence] = {}
+        self._begun = 0
+        self._float.begin(self._seed)
+        self.worst: dict[str, GateResult] = {}
+
+    def run(self, program: EventProgram) -> FailedEvent | None:
+        """Runs a program; returns its first event that fails, or None. `worst` then has the worst of each gate."""
+        self._begin()
+        self.program = program
+        for place, event in enumerate(program.events):
+            self._on_event(place, event)
+            try:
+                self._apply(event)
+            except _FailedError as error:
+                return FailedEvent(place, error.status, error.reason)
+            except BuildError as error:
+                return FailedEvent(place, Status.BUILD_FAILED, error.message)
+            except GdnbenchError:
+                raise
+            except Exception as error:
+                folders = [self._catalog.entries[each.variant.kernel].folder for each in self._family.values()]
+                status = Status.FAILED if is_alive(self._device) else Status.CRASHED
+                return FailedEvent(place, status, tell_raised(error, *folders))
+        return None
+
+    def _apply(self, event: PoolEvent) -> None:
+        live = [self._sequences[row.slot] for row in event.rows if row.slot in self._sequences]
+        match event.kind:
+            case "free":
+                for row in event.rows:
+                    self._fill(self._sequences.pop(row.slot, None))
+            case "poison":
+                for sequence in live:
+                    self._fill(sequence)
+                    sequence.is_poisoned = True
+            case "copy":
+                self._copy([row for row in event.rows if row.slot in self._sequences], event)
+            case call:
+                self._launch(call, event)
+
+    def _fill(self, sequence: _Sequence | None) -> None:
+        """Fills a sequence's slots with NaN: nobody may read them once they are free."""
+        if sequence:
+            self._engine.pool[list(sequence.slots)] = torch.nan
+
+    def _slots_of(self, number: int) -> tuple[int, ...]:
+        apart = (len(self._engine.pool) - 1) // self._width
+        return tuple(number + place * apart for place in range(self._width))
+
+    def _copy(self, rows: Sequence[EventRow], event: PoolEvent) -> None:
+        """By the family's kernel, or as an engine copies by itself."""
+        pool, before = self._engine.pool, self._engine.pool.clone()
+        taken = [BatchRow({}, (self._sequences[row.slot].slot,), to=row.to) for row in rows]
+        if taken and "copy" in self._family:
+            _, told = self._engine.launch("copy", taken, {})
+            self._count(f"{self._family['copy'].variant.label} {LAUNCHES}", event, told, Status.UNSAFE)
+        for row, copied in zip(rows, taken, strict=True):
+            if "copy" not in self._family:
+                pool[row.to] = pool[copied.slots[0]]
+            source = self._sequences[row.slot]
+            self._sequences[row.to] = replace(source, slots=self._slots_of(row.to), at=0)
+        wrong = [
+            f"slot {row.to} has other bits than slot {row.slot}"
+            for row, copied in zip(rows, taken, strict=True)
+            if differs(pool[row.to], before[copied.slots[0]]).any()
+        ]
+        self._count(COPIES, event, wrong, Status.WRONG_NUMBERS)
+        self._check_others(before, [row.to for row in rows], event)
+
+    def _launch(self, call: Call, event: PoolEvent) -> None:
+        member = self._family.get(call)
+        if member is None:
+            return
+        sequences = [self._named(row.slot) for row in event.rows]
+        rows = [self._row(member, row, sequence) for row, sequence in zip(event.rows, sequences, strict=True)]
+        before = self._engine.pool.clone()
+        outputs, told = self._engine.launch(call, rows, self._bank.weights)
+        self._count(f"{member.variant.label} {LAUNCHES}", event, told, Status.UNSAFE)
+        held = [sequence.carried if sequence else None for sequence in sequences]
+        expected = self._float.expect(member, rows, held)
+        self._gate(member, event, rows, outputs, expected)
+        written: list[int] = []
+        for row, sequence, right in zip(rows, sequences, expected, strict=True):
+            if sequence:
+                written += row.slots if member.layout.has_slot_each else [written_slot(member, row)]
+                sequence.at = sequence.slots.index(written_slot(member, row))
+                sequence.position += row.kept
+                sequence.carried = right.carried
+        self._check_others(before, written, event)
+
+    def _named(self, number: int) -> _Sequence | None:
+        """The sequence of a number, begun from zeros if there is none; None for padding."""
+        if number > 0 and number not in self._sequences:
+            slots = self._slots_of(number)
+            self._engine.pool[slots[0]] = 0.0
+            self._sequences[number] = _Sequence(slots, self._begun, self._float.first)
+            self._begun += 1
+        return self._sequences.get(number)
+
+    def _row(self, member: Member, row: EventRow, sequence: _Sequence | None) -> BatchRow:
+        count = {"prefill": row.count, "verify": member.drafts}.get(member.call, 1)
+        if sequence is None:
+            each = member.drafts if member.layout.has_slot_each else 1
+            return BatchRow(self._bank.tokens(member, 0, 0, count), (row.slot,) * each, to=row.slot)
+        tokens = self._bank.tokens(member, sequence.begun, sequence.position, count)
+        if sequence.is_poisoned:
+            tokens = {name: torch.full_like(each, torch.nan) for name, each in tokens.items()}
+        slots = sequence.slots if member.layout.has_slot_each else (sequence.slot,)
+        to = sequence.slots[(sequence.at + 1) % self._width]
+        return BatchRow(tokens, slots, accepted=sequence.at + 1, to=to, kept=row.count)
+
+    def _gate(
+        self,
+        member: Member,
+        event: PoolEvent,
+        rows: Sequence[BatchRow],
+        outputs: Sequence[torch.Tensor],
+        expected: Sequence[ExpectedRow],
+    ) -> None:
+        """Gates on the outputs and states of all rows at once; if one fails, raises for the first row that does."""
+        poisoned = {number for number, sequence in self._sequences.items() if sequence.is_poisoned}
+        held = [place for place, row in enumerate(event.rows) if row.slot not in poisoned]
+        live = [place for place in held if not rows[place].is_padding]
+        states = {place: self._engine.pool[written_slot(member, rows[place])][None] for place in live}
+        layout = member.layout
+        for gate, places, found, right in (
+            (layout.output_gate, held, outputs, [each.output for each in expected]),
+            (layout.state_gate, live, states, [each.state.alone for each in expected]),
+        ):
+            judge = partial(self._judge, member, event, gate, found, right)
+            if places:
+                self._keep(judge(places), [(event.rows[place].slot, partial(judge, [place])) for place in places])
+
+    def _judge(
+        self,
+        member: Member,
+        event: PoolEvent,
+        gate: RoundoffGate,
+        found: Mapping[int, torch.Tensor] | Sequence[torch.Tensor],
+        right: Sequence[ReplayedValues],
+        places: Sequence[int],
+    ) -> GateResult:
+        """The gate on the rows at some places of the batch, one below the other."""
+        actual = torch.cat([found[place] for place in places])
+        wanted, size = (torch.cat([getattr(right[place], name) for place in places]) for name in ("right", "size"))
+        axes = [str(dim) for dim in member.layout.specs[gate.tensor].dims][-actual.dim() + 1 :]
+        result = roundoff_gate(gate, str(event), actual, wanted, size, ["row", *axes])
+        return replace(result, gate=f"{member.variant.label} {result.gate}")
+
+    def _keep(self, result: GateResult, alone: Sequence[tuple[int, Callable[[], GateResult]]] = ()) -> None:
+        """Keeps the worst of each gate; raises for one that fails, with the first slot that fails `alone`."""
+        worst = self.worst.get(result.gate)
+        if worst is None or result.worst > worst.worst:
+            self.worst[result.gate] = result
+        if not result.passed:
+            for slot, judge in alone:
+                if not (own := judge()).passed:
+                    where = f"slot {slot}" if slot > 0 else "padding"
+                    said = f"error {own.worst:.3g}, at most {own.limit:g} passes, worst at {own.where}: {own.wrong}"
+                    raise _FailedError(own.status, f"{own.gate}, {where}: {said}")
+            raise _FailedError(result.status, f"{result.gate}: {result.told}")
+
+    def _count(self, gate: str, event: PoolEvent, wrong: Sequence[str], status: Status) -> None:
+        told = "; ".join(wrong[:_MOST_TOLD])
+        self._keep(GateResult(gate, str(event), float(len(wrong)), 0.0, "", status if wrong else Status.OK, told=told))
+
+    def _check_others(self, before: torch.Tensor, written: Sequence[int], event: PoolEvent) -> None:
+        """No slot but those that the event writes has other bits than before."""
+        changed = set(differs(self._engine.pool, before).flatten(1).any(1).nonzero().flatten().tolist())
+        owner = {slot: number for number, each in self._sequences.items() for slot in each.slots}
+        wrong = [
+            f"slot {slot} has changed, which is {f'that of sequence {owner[slot]}' if slot in owner else 'of nobody'}"
+            for slot in sorted(changed - set(written))
+        ]
+        self._count(OTHERS, event, wrong, Status.WRONG_NUMBERS)
+
+
+def replay_and_shrink(replay: Replay, given: EventProgram) -> Replayed:
+    """Runs a program, and shrinks one that fails, for at most `SHRINK_S`; not if nothing can run again."""
+    failed = replay.run(given)
+    if failed is None:
+        return Replayed(str(given), Status.OK, gates=tuple(replay.worst.values()))
+
+    def first_failing(program: EventProgram) -> int | None:
+        again = replay.run(program)
+        return again.place if again else None
+
+    until = time.monotonic() + SHRINK_S
+    cut = EventProgram(given.events[: failed.place + 1])
+    if failed.status in {Status.BUILD_FAILED, Status.CRASHED}:
+        return Replayed(str(cut), failed.status, failed.reason, tuple(replay.worst.values()))
+    shrunk = shrink(cut, first_failing, lambda: time.monotonic() > until)
+    again = replay.run(shrunk)
+    gates = tuple(replay.worst.values())
+    if again is None:
+        reason = f"{failed.reason}; it failed once, and not when it was run again"
+        return Replayed(str(cut), failed.status, reason, gates)
+    return Replayed(str(shrunk), again.status, again.reason, gates)
+
+
+def replay_task(task: Task, channel: EventChannel) -> None:
+    """Runs the task's program, which the step of each event names, and sends what came of it."""
+    catalog = load_catalog(Path(root) for root in task.roots)
+    family = find_family(catalog, task.family, task.shape)
+    limit_s = task.step_limit_s * BUILD_STEPS
+
+    def begin(place: int, event: PoolEvent) -> None:
+        channel.send(StepBegun(str(replay.program), step_of(place, event), limit_s))
+
+    replay = Replay(catalog, family, seed=task.seed, slots=task.slots, device=task.device, on_event=begin)
+    channel.send(replay_and_shrink(replay, EventProgram.parse(task.program, extent_of(family, task.slots))))
