@@ -104,6 +104,7 @@ def call(command_line, clone, monkeypatch):
     monkeypatch.setattr("gdnbench.measure.start.begin_session", plan)
     monkeypatch.setattr("gdnbench.verify.preflight.verify_variants", plan)
     monkeypatch.setattr("gdnbench.verify.length.follow_variants", plan)
+    monkeypatch.setattr("gdnbench.verify.sequences.verify_sequences", plan)
     return command_line
 
 
