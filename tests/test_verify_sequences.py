@@ -33,26 +33,24 @@ from gdnbench.origin import bundled_kernels
 
 HONEST = load_file(bundled_kernels() / "verify" / "reference" / "kernel.py")
 """
-ROLLBACK = f"""from pathlib import Path
+ROLLBACK = (
+    DRAFTS.replace('"verify"', '"verify-rollback"')
+    + """from types import SimpleNamespace
 
-from gdnbench.launch.numerics import load_file
 
-drafts = load_file(Path({str(OPS)!r}) / "rollback" / "torch" / "kernel.py").drafts
+def given(t, accepted):
+    return SimpleNamespace(**{**vars(t), "accepted": accepted})
 """
+)
 COPY = ""
 FAULTS = {
-    # vllm #50021: the count is taken as it is, and leads beyond the sequence's own slots.
-    "wild accepted count": ("rollback", ROLLBACK, """
-    slots = t.slots.flatten().long()
-    def call():
-        first = w.T * __import__("torch").arange(w.B)
-        wild = (first + t.accepted).clamp(max=len(slots) - 1)
-        return drafts(t, w, 1 + (wild - first).clamp(max=w.T - 1))
-    return call
+    # vllm #50021: the count is taken as a place, and leads one slot too far.
+    "wild accepted count": ("verify-rollback", ROLLBACK, """
+    return lambda: HONEST.bind(given(t, 1 + t.accepted % w.T), w, params)()
 """),
     # vllm #53919: rows have moved, and the count is that of whoever was there before.
-    "another request's count": ("rollback", ROLLBACK, """
-    return lambda: drafts(t, w, t.accepted.roll(1))
+    "another request's count": ("verify-rollback", ROLLBACK, """
+    return lambda: HONEST.bind(given(t, t.accepted.roll(1)), w, params)()
 """),
     # mlx-node #121: the state is that of all drafts, whatever was accepted.
     "state saved ahead": ("verify", DRAFTS, """
@@ -155,7 +153,7 @@ OUTCOMES = {}
 HONEST = {
     "decode-pool": "decode-pool-reference",
     "verify": "verify-reference",
-    "rollback": "rollback-torch",
+    "verify-rollback": "verify-rollback-reference",
     "pool-copy": "pool-copy-torch",
 }
 
@@ -167,7 +165,7 @@ def named(fault):
 def family_with(fault):
     """Labels of a family whose one kernel has the fault, and whose others are honest."""
     op = FAULTS[fault][0]
-    drafts = op if op in {"verify", "rollback"} else "verify"
+    drafts = op if op in {"verify", "verify-rollback"} else "verify"
     return [named(fault) if each == op else HONEST[each] for each in ("decode-pool", drafts, "pool-copy")]
 
 
@@ -229,12 +227,14 @@ def test_what_is_told_of_a_fault_is_the_event_and_the_slot(catalog):
 HONEST_FAMILIES = (
     ("decode-pool-reference", "verify-reference"),
     ("decode-pool-reference", "verify-reference", "pool-copy-torch"),
-    ("rollback-torch", "decode-pool-reference", "pool-copy-torch"),
-    ("rollback-torch",),
+    ("verify-rollback-reference", "decode-pool-reference", "pool-copy-torch"),
+    ("verify-rollback-reference", "decode-split-reference"),
+    ("decode-split-reference", "verify-reference"),
+    ("verify-rollback-reference",),
 )
 
 
-@pytest.mark.parametrize("labels", HONEST_FAMILIES, ids=len)
+@pytest.mark.parametrize("labels", HONEST_FAMILIES, ids=" ".join)
 def test_honest_kernels_pass_by_far(catalog, labels):
     found = outcome(catalog, labels, seed=3, events=120)
     assert (found.status, found.reason) == (Status.OK, "")
@@ -344,7 +344,7 @@ def test_shrinking_keeps_what_the_failure_needs_and_nothing_else():
         (["decode-pool-floor-copy"], "", "is a floor"),
         (["decode-pool-reference"], "T=2", "T=2 sets no axis"),
         (["decode-pool-reference"], "K=16,32", "programs run at one size"),
-        (["rollback-torch", "decode-pool-reference"], "state=bf16", "are not alike"),
+        (["decode-pool-reference", "pool-copy-torch"], "state=bf16", "are not alike"),
     ],
 )
 def test_a_family_that_does_not_go_together_is_refused(catalog, labels, shape, told):
