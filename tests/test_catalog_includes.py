@@ -14,7 +14,7 @@ from gdnbench.model.case import CodeState, same_sources
 
 SLOTS = list(product(("decode-split", "verify-rollback", "verify-tree"), ("floor-copy", "floor-empty", "v1")))
 STATES = [
-    *product(("decode-pool", "verify"), ("floor-copy", "floor-empty", "v1", "v2")),
+    *product(("decode-pool", "kda-decode", "verify"), ("floor-copy", "floor-empty", "v1", "v2")),
     ("verify", "v3"),
     *SLOTS,
     ("decode-ucache", "v1"),

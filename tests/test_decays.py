@@ -8,6 +8,7 @@ from torch.nn.functional import softplus
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.decays import DECODE_PROFILES, PROFILES
+from gdnbench.delta_rule import decay
 from gdnbench.launch.numerics import load_numerics
 
 CATALOG = load_catalog()
@@ -29,7 +30,7 @@ SHAPES = {
 def inputs_of(op, kind, seed=1, **sizes):
     declared = CATALOG.ops[op]
     numerics = load_numerics(declared, CATALOG.op_folders[op])
-    return numerics.make_inputs(declared.workload({**SHAPES[op], **sizes}), seed, "cpu", kind)[0]
+    return numerics.make_inputs(declared.workload({**SHAPES.get(op, {}), **sizes}), seed, "cpu", kind)[0]
 
 
 def lost(op, kind, seed=1, **sizes):
@@ -98,3 +99,23 @@ def test_edges_are_a_percent_above_or_below_a_threshold_over_a_window():
 def test_the_decode_ops_have_no_profile_that_differs_along_a_sequence():
     assert {each.name for each in PROFILES} - {each.name for each in DECODE_PROFILES} == {"bursty", "edge"}
     assert all(CATALOG.ops[op].profiles == DECODE_PROFILES for op in SHAPES.keys() - {"prefill", "prefill-checkpoints"})
+
+
+def lost_by_channel(kind, gate, seed=1, **sizes):
+    """Nats that each channel loses in a step of Kimi Delta Attention, [B, H, K]."""
+    t = {name: each.double() for name, each in inputs_of("kda-decode", kind, seed, GATE=gate, H=4, **sizes).items()}
+    return -decay(t["g"] + t["dt_bias"], t["A_log"], (0.0, -5.0)[gate]).log()
+
+
+@pytest.mark.parametrize("gate", [0, 1])
+def test_profiles_by_channel_have_the_decays_that_they_name(gate):
+    spread = lost_by_channel("spread", gate, B=64).median(0).values.mean(0)
+    ramp = 5 * torch.sigmoid(torch.linspace(-9, 0, 128, dtype=torch.float64))
+    torch.testing.assert_close(spread, ramp, rtol=0.3, atol=0)
+    assert lost_by_channel("production", gate, B=64).mean() == pytest.approx(2.5, rel=0.03)
+    assert lost_by_channel("slow", gate, B=64).mean() * 1024 == pytest.approx(0.806, rel=0.03)
+    assert lost_by_channel("never", gate).max() < 1e-12
+    saturated = lost_by_channel("saturated", gate, B=8)
+    for of_a_third in (saturated > 4.9, saturated < 1e-12):
+        assert (of_a_third.all(0).sum(-1) == 128 // 3).all()
+    assert not torch.equal(saturated[0] > 4.9, lost_by_channel("saturated", gate, seed=2)[0] > 4.9)

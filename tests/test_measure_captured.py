@@ -26,12 +26,14 @@ SIZES = {
     "prefill": {"lengths": (5, 0, 3), "HQ": 1, "HV": 2},
     "decode": {"B": 2, "HQ": 2, "HV": 4},
     "decode-pool": {"B": 2, "HQ": 2, "HV": 4, "STATE": 16},
+    "kda-decode": {"B": 2, "H": 4, "GATE": 0, "STATE": 16},
     "verify": {"B": 1, "T": 2, "HQ": 2, "HV": 4, "KEEP": 0},
     "epilogue": {"B": 3, "HV": 2},
     "nvfp4-grouped-gemm": {"rows": (3, 0, 2), "N": 16, "K": 256},
 }
 HIDDEN = {
     "decode-pool": {"HQ": 2},
+    "kda-decode": {"GATE": 0},
     "verify": {"HQ": 2, "KEEP": 0},
     "epilogue": {"HQ": 16},
     "nvfp4-grouped-gemm": {"K": 256},
