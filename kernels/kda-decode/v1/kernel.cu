@@ -28,6 +28,8 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) kda_decode_v1(KD
   uint2 k_bits[QUADS], q_bits[QUADS];
   gdn::load_key<LANES>(token + kda::QUERIES + head * GDN_K, lane, k_bits);
   gdn::load_key<LANES>(token + head * GDN_K, lane, q_bits);
+  kda::Channels<gdn::WARP * WARPS> channels;
+  channels.load(g + static_cast<size_t>(head_of_batch) * GDN_K, dt_bias + head * GDN_K, A_log + head);
   const __nv_bfloat16 b_head = b[head_of_batch];
   const __nv_bfloat16 v_row = token[2 * kda::QUERIES + head * GDN_V + row];
 
@@ -37,8 +39,8 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) kda_decode_v1(KD
   }
   gdn::State* const state = new_pool + (static_cast<size_t>(place) * GDN_H + head) * gdn::HEAD + row * GDN_K;
   const gdn::RowBits<QUADS> bits = gdn::load_row<LANES, QUADS>(state, lane);
-  kda::decays<gdn::WARP * WARPS>(kept, g + static_cast<size_t>(head_of_batch) * GDN_K, dt_bias + head * GDN_K,
-                                 A_log[head], lower_bound);
+  kda::loads_first(batches);
+  channels.store_decays(kept, lower_bound);
   float4 s[QUADS], k4[QUADS], q4[QUADS];
 #pragma unroll
   for (int i = 0; i < QUADS; ++i) k4[i] = gdn::widen(k_bits[i]), q4[i] = gdn::widen(q_bits[i]);

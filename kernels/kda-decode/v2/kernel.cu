@@ -50,15 +50,18 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) kda_decode_v2(KD
 #pragma unroll
   for (int pass = 0; pass < PASSES; ++pass)
     v_row[pass] = token[2 * kda::QUERIES + head * GDN_V + first + pass * GROUPS + group];
-  kda::decays<gdn::WARP * WARPS>(kept, g + static_cast<size_t>(head_of_batch) * GDN_K, dt_bias + head * GDN_K,
-                                 A_log[head], lower_bound);
+  kda::Channels<gdn::WARP * WARPS> channels;
+  channels.load(g + static_cast<size_t>(head_of_batch) * GDN_K, dt_bias + head * GDN_K, A_log + head);
+  const __nv_bfloat16 b_head = b[head_of_batch];
+  kda::loads_first(batches);
+  channels.store_decays(kept, lower_bound);
   float4 k4[QUADS], q4[QUADS];
 #pragma unroll
   for (int i = 0; i < QUADS; ++i) k4[i] = gdn::widen(k_bits[i]), q4[i] = gdn::widen(q_bits[i]);
   const float k_norm = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(k4, k4)) + kda::EPS);
   const float q_norm = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(q4, q4)) + kda::EPS) * scale;
   const float qk = gdn::group_sum<LANES>(gdn::dot_of_quads(q4, k4)) * k_norm;
-  const float write = beta_limit * kda::sigmoid(__bfloat162float(b[head_of_batch]));
+  const float write = beta_limit * kda::sigmoid(__bfloat162float(b_head));
   __syncthreads();  // decays are there, and nobody waits at a barrier that is not
   GDNBENCH_PHASE_USING(prepare, write, qk, q_norm);
   gdnbench::wait_for_load(&arrived);
