@@ -86,12 +86,7 @@ def recurrence(
 
 
 def roundoff(
-    t: Tokens,
-    state: Tensor,
-    scale: float,
-    beta_limit: float,
-    lower_bound: float = 0.0,
-    norms: bool = True,
+    t: Tokens, state: Tensor, scale: float, beta_limit: float, lower_bound: float = 0.0, norms: bool = True
 ) -> tuple[Tensor, Tensor]:
     """What `recurrence` may be off by where all arithmetic is fp32, element by element, in unit roundoffs (2^-24).
 

@@ -5,7 +5,7 @@ import torch
 
 from gdnbench.launch import TORCH_DTYPES
 from gdnbench.launch.workspace import is_poison, poison
-from gdnbench.model.declaration import ExactGate, RmsGate, UlpGate
+from gdnbench.model.declaration import ExactGate, RmsGate, RoundoffGate, UlpGate
 from gdnbench.model.status import Status
 from gdnbench.verify import gates
 from gdnbench.verify.gates import copied_gate, describe_wrong, exact_gate, rms_gate, unchanged_gate, written_gate
@@ -73,6 +73,13 @@ def test_the_rms_gate_fails_for_one_element_that_is_no_number(value):
     actual[1, 2] = value
     gate = rms_gate(RmsGate("new_state", limit=1e-6), "typical", actual, expected)
     assert (gate.status, gate.worst, gate.where) == (Status.WRONG_NUMBERS, float("inf"), "[1, 2]")
+
+
+def test_an_output_without_elements_passes():
+    none = torch.zeros(2, 0, 4, dtype=torch.float64)
+    assert rms_gate(RmsGate("states", limit=1e-6), "typical", none, none).passed
+    assert gates.roundoff_gate(RoundoffGate("states"), "typical", none.float(), none, none).passed
+    assert gates.ulp_gate(GATE, "typical", none.bfloat16(), none).passed
 
 
 def test_the_rms_gate_of_nothing_but_zeros():

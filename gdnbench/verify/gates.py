@@ -83,7 +83,7 @@ def _error_gate(
     axes: Sequence[str],
 ) -> GateResult:
     place = _largest(error)
-    worst = float(error[place])
+    worst = float(error[place]) if error.numel() else 0.0
     if worst <= limit:
         return GateResult(name, scenario, worst, limit, _index(place), Status.OK)
     wrong = describe_wrong(error > limit, place, actual, expected, axes)
@@ -230,8 +230,9 @@ def differs(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def _largest(error: torch.Tensor) -> Index:
-    # torch.unravel_index would import sympy: 0.6 s of every worker that verifies.
-    return tuple(int(axis) for axis in np.unravel_index(int(error.argmax()), error.shape))
+    # torch.unravel_index would import sympy: 0.6 s of every worker that verifies. An output may have no elements.
+    place = np.unravel_index(int(error.argmax()), error.shape) if error.numel() else ()
+    return tuple(int(axis) for axis in place)
 
 
 def _index(place: Index) -> str:
