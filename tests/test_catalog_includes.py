@@ -19,6 +19,7 @@ STATES = [
     *SLOTS,
     ("decode-ucache", "v1"),
 ]
+CHANNELS = [f"kda-{op}-{each}" for op in ("decode", "verify") for each in ("floor-copy", "floor-empty", "v1")]
 BUNDLED = Path(__file__).parents[1] / "kernels"
 
 
@@ -31,7 +32,8 @@ def copied(tmp_path_factory):
     ("header", "kernels"),
     [
         ("include/gdn/products.cuh", "fp8-gemm-pos-v1 fp8-gemm-pos-v2 nvfp4-gemm-v1 nvfp4-gemm-v2"),
-        ("include/gdn/state_rows.cuh", " ".join(f"{op}-{each}" for op, each in STATES)),
+        ("include/gdn/channel_decays.cuh", " ".join(["kda-decode-v2", *CHANNELS])),
+        ("include/gdn/state_rows.cuh", " ".join([*CHANNELS, *(f"{op}-{each}" for op, each in STATES)])),
         ("fp8-gemm-pos/persistent.cuh", "fp8-gemm-pos-v1 fp8-gemm-pos-v2"),
         ("nvfp4-gemm/v1/memory.cuh", "nvfp4-gemm-v1"),
         ("nvfp4-gemv/bytes.cuh", "nvfp4-gemv-v2 nvfp4-gemv-v3"),

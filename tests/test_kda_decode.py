@@ -89,26 +89,30 @@ CONFUSED = {
 OF_ONE_FORM = {"clamped": BOUNDED, "unscaled": BOUNDED, "sigmoid": SOFTPLUS}
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    """The gates that failed, of the reference and of each confused copy, by kernel, bits of the state and form."""
-    root, reference = tmp_path_factory.mktemp("confused"), CATALOG.entries["kda-decode-reference"]
-    for name, changes in CONFUSED.items():
+def failed_gates(tmp_path_factory, op, confused, shape):
+    """The gates that failed, of an op's reference and of each copy with texts replaced, by name, STATE and GATE."""
+    root, reference = tmp_path_factory.mktemp("confused"), CATALOG.entries[f"{op}-reference"]
+    for name, changes in confused.items():
         (right, wrong), *more = changes.items()
-        write_changed(reference, f"kda-decode-{name}", (right, wrong), root)
-        source = root / OP.name / name / "kernel.py"
+        write_changed(reference, f"{op}-{name}", (right, wrong), root)
+        source = root / op / name / "kernel.py"
         for right, wrong in more:
             assert right in source.read_text()
             source.write_text(source.read_text().replace(right, wrong))
     bench = Gdnbench(tmp_path_factory.mktemp("home"), (root,), in_process=True)
-    names = ",".join(["kda-decode-reference", *(f"kda-decode-{each}" for each in CONFUSED)])
-    shape = "B=4 heads=h4 K=32 V=32 state=fp32,bf16 gate=softplus,bounded"
+    names = ",".join([f"{op}-reference", *(f"{op}-{each}" for each in confused)])
     done = bench("verify", names, "--gpu", "cpu", "--shape", shape, "--json")
     failed = {}
     for gate in json.loads(done.out)["gates"]:
-        case = gate["kernel"].removeprefix("kda-decode-"), gate["STATE"], gate["GATE"]
+        case = gate["kernel"].removeprefix(f"{op}-"), gate["STATE"], gate["GATE"]
         failed.setdefault(case, set()).update([] if gate["passed"] else [gate["gate"]])
     return failed
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    shape = "B=4 heads=h4 K=32 V=32 state=fp32,bf16 gate=softplus,bounded"
+    return failed_gates(tmp_path_factory, OP.name, CONFUSED, shape)
 
 
 @pytest.mark.parametrize("state", [32, 16])
