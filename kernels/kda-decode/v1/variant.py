@@ -19,6 +19,7 @@ kernel = CudaKernel(
         "WARPS": Param(default=4, choices=(4, 8, 16), doc="warps per block"),
     },
     in_place={"new_pool": "pool"},
+    invariant=("batch", "order", "rerun"),
     grid=lambda shape, p: (shape.B * shape.H * shape.V * lanes(shape, p) // (32 * p.WARPS),),
     block=lambda shape, p: 32 * p.WARPS,
 )

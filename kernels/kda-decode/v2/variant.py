@@ -19,6 +19,7 @@ kernel = CudaKernel(
         "BULK_STORE": Param(default=0, choices=(0, 1), doc="1: a tile goes back by one bulk copy"),
     },
     in_place={"new_pool": "pool"},
+    invariant=("batch", "order", "rerun"),
     grid=lambda shape, p: (shape.B * shape.H * shape.V // p.TILE,),
     block=lambda shape, p: min(32 * p.MOST_WARPS, p.TILE * lanes(shape)),
 )

@@ -16,6 +16,7 @@ kernel = CudaKernel(
         "MOST_LANES": Param(default=8, choices=(8, 16, 32), doc="lanes that share a row of the state, or half of them"),
         "WARPS": Param(default=4, choices=(4, 8, 16), doc="warps per block"),
     },
+    invariant=("batch", "order", "append", "chunking", "rerun"),
     grid=lambda shape, p: (shape.B * shape.H * shape.V * lanes(shape, p) // (32 * p.WARPS),),
     block=lambda shape, p: 32 * p.WARPS,
 )
