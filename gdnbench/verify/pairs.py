@@ -335,10 +335,11 @@ class _Drawn:
 
     @property
     def has_exact_state(self) -> bool:
-        """Whether a call leaves its state as it was, in fp32."""
+        """Whether a call leaves its state, and as it was, in fp32."""
         assert self.batching.state
-        at = self.pairs.op.at(self.workload.axes)
-        return all(spec.settled == "fp32" for spec in at.tensors if spec.name in (self.batching.state or ()))
+        at, sizes = self.pairs.op.at(self.workload.axes), self.pairs.op.named_sizes(self.workload)
+        states = [spec for spec in at.tensors if spec.name in self.batching.state]
+        return all(spec.settled == "fp32" and spec.nbytes(sizes) > 0 for spec in states)
 
 
 def _cut_within(length: int, grid: int) -> int:
