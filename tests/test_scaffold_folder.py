@@ -60,7 +60,17 @@ def installed(monkeypatch):
     monkeypatch.setattr(new, "_PACKAGE", BUNDLED.parent)
 
 
+def test_a_copy_goes_into_the_checkout_only_from_there(here, monkeypatch):
+    assert choose_root(V4, (BUNDLED,), None) == here / "kernels"
+    monkeypatch.chdir(BUNDLED.parent)
+    assert choose_root(V4, (BUNDLED, here / "one"), None) == BUNDLED
+
+
 @pytest.mark.usefixtures("installed")
-def test_nothing_goes_into_an_installed_package(here):
+def test_nothing_goes_into_an_installed_package(here, monkeypatch):
+    monkeypatch.chdir(BUNDLED.parent)
+    assert choose_root(V4, (BUNDLED, here / "one", here / "other"), None) == here / "one"
+    assert choose_root(V4, (BUNDLED,), None) == Path.cwd() / "kernels"
+    monkeypatch.chdir(here)
     assert choose_root(V4, (BUNDLED, here / "one", here / "other"), None) == here / "one"
     assert choose_root(V4, (BUNDLED,), None) == here / "kernels"

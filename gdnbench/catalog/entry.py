@@ -74,8 +74,14 @@ def _includes_in(source: Path, folders: Sequence[Path]) -> list[tuple[str, Path]
     return included
 
 
-# The line of a `variant.py` that claims invariance, and says nothing of what runs
 _CLAIM = re.compile(rb'(?m)^ *invariant=\((?:"[a-z]+",? ?)*\),\n')
+
+
+def without_claims(declaration: bytes) -> bytes:
+    """A `variant.py` without the line that claims invariance, which says nothing of what runs."""
+    return _CLAIM.sub(b"", declaration)
+
+
 _SEPARATOR = ":"  # in a label, before each param that was set by hand
 
 
@@ -231,14 +237,14 @@ class CatalogEntry:
         """SHA-256, shortened, of `source_files`; of a CUDA kernel behind the number of the rule, `2:`.
 
         What the op says of inputs and tolerances is not in it: a kernel is the same, and two runs of it can be
-        compared, when a gate changes. Nor are the kernel's claims, in `_CLAIM`. By the first rule all headers of the op
+        compared, when a gate changes. Nor are the kernel's claims. By the first rule all headers of the op
         counted, and none of other folders.
         """
         digest, is_cuda = hashlib.sha256(), isinstance(self.kernel, CudaKernel)
         for name, path in self.source_files():
             named = name.removeprefix(f"{self.folder.name}/") if is_cuda else path.name
             content = path.read_bytes()
-            content = _CLAIM.sub(b"", content) if path.name == "variant.py" else content
+            content = without_claims(content) if path.name == "variant.py" else content
             digest.update(named.encode() + b"\0" + content + b"\0")
         return ("2:" if is_cuda else "") + digest.hexdigest()[:16]
 

@@ -14,12 +14,13 @@ from itertools import accumulate
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog, default_roots, load_catalog, own_roots
-from gdnbench.catalog.entry import Broken, CatalogEntry, label_parts
+from gdnbench.catalog.entry import Broken, CatalogEntry, label_parts, without_claims
 from gdnbench.catalog.load import LoadedOp, load_kernel
 from gdnbench.catalog.select import find_broken, find_variant
 from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.model.case import Variant
 from gdnbench.model.declaration import EVERY, ParamValue, check_name
+from gdnbench.origin import bundled_kernels
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -38,7 +39,7 @@ class NewKernel:
 
 
 def make_kernel(name: str, origin: str, to: Path | None = None) -> NewKernel:
-    """Copies a kernel, preset or label, whose params become the defaults, under a new name, without its presets.
+    """Copies a kernel, preset or label, whose params become the defaults, under a new name, without presets and claims.
 
     `to` is the folder of kernels to put it in, by default that of `choose_root`, in a project among its own. Raises
     UsageError for an invalid or taken name, an unknown origin, or a place that cannot be written; DeclarationError,
@@ -89,13 +90,14 @@ def _find(catalog: Catalog, op: str, origin: str) -> tuple[CatalogEntry, Variant
 def choose_root(source: CatalogEntry, roots: Iterable[Path], to: Path | None) -> Path:
     """Returns the folder of kernels for a copy of `source`; raises UsageError if `to` cannot hold kernels.
 
-    It is `to` if given; else the root that holds `source`; else the first other root; else `kernels/` here. A root
-    inside an installed package is skipped.
+    It is `to` if given; else the root that holds `source`; else the first other root; else `kernels/` here. The bundled
+    one is skipped but in the checkout that it is part of.
     """
     if to is not None:
         return checked_root(to)
-    holder = source.folder.parent.parent
-    own = sorted((root for root in roots if not root.is_relative_to(_PACKAGE)), key=lambda root: root != holder)
+    holder, bundled = source.folder.parent.parent, bundled_kernels()
+    is_in_checkout = Path.cwd().is_relative_to(bundled.parent) and not bundled.is_relative_to(_PACKAGE)
+    own = sorted((root for root in roots if root != bundled or is_in_checkout), key=lambda root: root != holder)
     return next(iter(own), Path.cwd() / "kernels")
 
 
@@ -202,7 +204,7 @@ def entry_of(entry: str, old: str, new: str) -> str:
 
 
 def changed_files(origin: CatalogEntry, changes: Changes, files: Mapping[Path, bytes]) -> dict[Path, bytes]:
-    """Changes the declaration, and the function's name in every file; UsageError if it cannot be done."""
+    """Changes the declaration, without its claims, and the function's name in every file; UsageError if it cannot."""
     try:
         declaration = rewrite(files[_DECLARATION].decode("utf-8-sig"), changes).encode()
     except UnicodeDecodeError as error:
@@ -211,7 +213,7 @@ def changed_files(origin: CatalogEntry, changes: Changes, files: Mapping[Path, b
     if changes.entry:
         word, new = _word(origin.kernel.entry), changes.entry.encode()
         changed = {name: data if b"\0" in data else word.sub(new, data) for name, data in files.items()}
-    return {**changed, _DECLARATION: declaration}
+    return {**changed, _DECLARATION: without_claims(declaration)}
 
 
 def _word(name: str) -> re.Pattern[bytes]:

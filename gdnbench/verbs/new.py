@@ -40,10 +40,10 @@ def new(
     """Make a new kernel out of another, or a new op, ready to verify and run.
 
     Copies the other's folder and renames what carries its name: the kernel and its
-    function; presets are left out. Params of a preset, or given after colons,
-    become the defaults. In a project the copy goes into its folder of kernels, else
-    beside the original; where gdnbench is installed, into a folder of
-    `GDNBENCH_KERNELS`, or `kernels/` here, which makes this folder a project.
+    function; presets and claims are left out. Params of a preset, or given after
+    colons, become the defaults. In a project the copy goes into its folder of
+    kernels, in gdnbench's own checkout beside the original; elsewhere into a folder
+    of `GDNBENCH_KERNELS`, or `kernels/` here, which makes this folder a project.
 
     With --op it writes an op: its contract, its oracle, and a kernel each in torch,
     Triton and CUDA C++, into `kernels/NAME` here. Whatever the name, they compute
