@@ -247,7 +247,7 @@ SIMULATED = {
 """On a GPU that is made up."""
 
 CHECKED = {
-    "verify": ("verify gemm-torch --gpu cpu --shape M=64 --seed 1", "80 json csv"),
+    "verify": ("verify gemm-torch --gpu cpu --shape M=64 --seed 1", "80 json csv md"),
     "verify-wrong": ("verify test-nan --gpu cpu --shape B=1 --seed 1", "80 json"),
     "ready": ("verify gemm-torch --ready --gpu cpu", "80 json"),
     "exchange-export": ("exchange export gemm-torch --to set", "80 json"),
