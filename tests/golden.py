@@ -148,6 +148,7 @@ LATER = {
     "lint": ("lint decode-v1 decode-v9", "80 json"),
     "ledger": ("ledger", "60 80 120 json"),
     "ledger-entry": ("ledger 1", "80 json"),
+    "ledger-restore": ("ledger restore 1 --to mine", "80 json"),
     "targets": ("targets", TABLES),
     "targets-init": ("targets init lab --ssh gpu2 --gpu h200", "80"),
     "new": ("new decode-mine --from decode-v4 --to mine", "80 json"),
@@ -164,7 +165,7 @@ LATER = {
 
 WRITTEN = {
     "ledger-add": ("ledger add 'Fewer warps' -k decode-v10 --expect 'vs decode-v9 >= 1.01 at B=1'", "80 json"),
-    "ledger-close": (f"ledger close 1 {TRY} --learned 'no change'", "80 json"),
+    "ledger-close": ("ledger close 11 --learned 'no change'", "80 json"),
     "runs-delete": (f"runs delete {TRY} --yes", "80"),
     "runs-merge": (f"runs merge {' '.join(CARDS)}", "80 json csv"),
 }

@@ -117,7 +117,7 @@ def furnish(home, place, copied):
             (home / "results" / name).symlink_to(EVIDENCE / name)
     if place == "early":
         return
-    shutil.copy(EVIDENCE / "ledger.jsonl", home / "results")
+    shutil.copy(EVIDENCE / "ledger.jsonl", home)
     for kind, kernels in golden.PROFILES.items():
         (home / "profiles" / kind).mkdir(parents=True)
         for kernel in kernels:
