@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         TensorSpec,
         UlpGate,
     )
-    from gdnbench.model.invariance import Batching
     from gdnbench.model.kernel import (
         CudaKernel,
         CudaLaunch,
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
         TritonLaunch,
     )
     from gdnbench.model.op import Op
-    from gdnbench.model.sequences import SequenceRole
+    from gdnbench.model.sequences import Sequences
     from gdnbench.model.workload import Shape, Workload
     from gdnbench.model.workload_spec import Alias, Axis, AxisList, WorkloadSpec
 
@@ -50,7 +49,6 @@ __all__ = [
     "Alias",
     "Axis",
     "AxisList",
-    "Batching",
     "ComparedFunctions",
     "CudaKernel",
     "CudaLaunch",
@@ -65,7 +63,7 @@ __all__ = [
     "Requirement",
     "RmsGate",
     "RoundoffGate",
-    "SequenceRole",
+    "Sequences",
     "Shape",
     "TensorMap",
     "TensorSpec",
@@ -81,8 +79,7 @@ __all__ = [
 ]
 
 _MODULES = (
-    *("model.declaration", "model.invariance", "model.kernel", "model.op", "model.sequences", "model.workload"),
-    "model.workload_spec",
+    *("model.declaration", "model.kernel", "model.op", "model.sequences", "model.workload", "model.workload_spec"),
     "api",
 )
 

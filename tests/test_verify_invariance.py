@@ -4,11 +4,7 @@ import pytest
 from faults import Gdnbench
 
 from gdnbench.catalog.catalog import load_catalog
-from gdnbench.errors import DeclarationError
-from gdnbench.model.declaration import ExactGate, TensorSpec
-from gdnbench.model.invariance import INVARIANCES, Batching
-from gdnbench.model.op import Op
-from gdnbench.model.workload_spec import Axis, WorkloadSpec
+from gdnbench.model.invariance import INVARIANCES
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +12,7 @@ FEW = ("--rounds", "3", "--samples", "2", "--margin", "0.9")
 
 OP = '''"""Running sums of sequences, each from its own state on."""
 
-from gdnbench import Axis, AxisList, Batching, Op, RoundoffGate, Shape, TensorSpec, WorkloadSpec
+from gdnbench import Axis, AxisList, Op, RoundoffGate, Sequences, Shape, TensorSpec, WorkloadSpec
 
 op = Op(
     name="{name}",
@@ -41,14 +37,11 @@ op = Op(
     outputs=(TensorSpec("y", ("T", "W"), "fp32"), TensorSpec("new_state", ("N", "W"), "fp32")),
     gates=(RoundoffGate("y"), RoundoffGate("new_state")),
     ends={{"lengths": "offsets"}},
-    {batching}
+    {sequences}
     suites={{"verify": (Shape(), Shape(lengths=(5, 0, 11)))}},
 )
 '''
-BATCHING = (
-    'batching=Batching(sequences="N", tokens=("T",), lengths="lengths", state=("state", "new_state"), gates=("gate",),'
-    " grid=4),"
-)
+SEQUENCES = 'sequences=Sequences("N", "prefill", state=("state", "new_state"), gates=("gate",), grid=4),'
 NUMERICS = """from itertools import accumulate, pairwise
 
 import torch
@@ -133,7 +126,7 @@ def add(root, op, name, fault, claims="", params="{}"):
 
 STEP = '''"""One token of `sums`."""
 
-from gdnbench import Axis, Batching, Op, RoundoffGate, TensorSpec, WorkloadSpec
+from gdnbench import Axis, Op, RoundoffGate, Sequences, TensorSpec, WorkloadSpec
 
 op = Op(
     name="steps",
@@ -145,7 +138,7 @@ op = Op(
     inputs=tuple(TensorSpec(name, ("B", "W"), "fp32") for name in ("x", "gate", "state")),
     outputs=(TensorSpec("y", ("B", "W"), "fp32"), TensorSpec("new_state", ("B", "W"), "fp32")),
     gates=(RoundoffGate("y"), RoundoffGate("new_state")),
-    batching=Batching(sequences="B", state=("state", "new_state")),
+    sequences=Sequences("B", "decode", state=("state", "new_state")),
 )
 '''
 STEP_NUMERICS = """import torch
@@ -197,17 +190,17 @@ def add_cuda(root, name, factor):
     )
 
 
-def add_op(root, name, batching):
+def add_op(root, name, sequences):
     folder = root / name
     folder.mkdir(parents=True)
-    (folder / "op.py").write_text(OP.format(name=name, batching=batching))
+    (folder / "op.py").write_text(OP.format(name=name, sequences=sequences))
     (folder / "numerics.py").write_text(NUMERICS)
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
     root = tmp_path_factory.mktemp("invariance") / "kernels"
-    add_op(root, "sums", BATCHING)
+    add_op(root, "sums", SEQUENCES)
     add_op(root, "untold", "")
     for name, (fault, _) in FAULTS.items():
         add(root, "sums", name, fault, params='{"CUT": Param(default=1, choices=(1, 2))}')
@@ -294,12 +287,13 @@ def test_claims_are_tested_in_the_interpreter(bench):
 @pytest.mark.parametrize(("words", "told"), [
     (("untold-claims",), "it claims batch, and untold does not say how its inputs are batched"),
     (("untold-rerun", "--invariance"), "untold does not say how its inputs are batched"),
+    (("decode-split-reference", "--invariance"), "sequences of decode-split have several slots"),
 ])  # fmt: skip
 def test_an_op_that_does_not_say_where_its_sequences_lie(bench, words, told):
     done = verify(bench, *words)
     assert done.code in {2, 6}
     assert told in done.err
-    assert "batching=Batching(" in done.err
+    assert "sequences=Sequences(" in done.err
     assert verify(bench, "untold-rerun").code == 0
 
 
@@ -355,18 +349,3 @@ def test_claims_are_no_part_of_the_source(bench):
             hashes.append(entry.source_hash() == before)
         file.write_text(text)
     assert hashes == [True, False] * 2
-
-
-@pytest.mark.parametrize("wrong", [
-    {"sequences": "M"},
-    {"sequences": "B", "slot": "x"},
-    {"sequences": "B", "tokens": ("T",)},
-    {"sequences": "B", "state": ("y", "x")},
-    {"sequences": "B", "gates": ("y",)},
-], ids=str)  # fmt: skip
-def test_a_batching_names_what_the_op_has(wrong):
-    spec = WorkloadSpec(axes=(Axis("B", default=1, doc="batch"),), size=("B",))
-    tensors = {"inputs": (TensorSpec("x", ("B",), "fp32"),), "outputs": (TensorSpec("y", ("B",), "fp32"),)}
-    Op(name="o", title="o", workloads=spec, gates=(ExactGate("y"),), batching=Batching(sequences="B"), **tensors)
-    with pytest.raises(DeclarationError, match="batching: "):
-        Op(name="o", title="o", workloads=spec, gates=(ExactGate("y"),), batching=Batching(**wrong), **tensors)

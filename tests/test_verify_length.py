@@ -317,7 +317,7 @@ def test_a_cuda_kernel_is_followed_in_the_interpreter(bench):
         (("decode-reference", "--length", "1k", "--chart", "a.pdf"), ".png or .svg"),
         (("--length", "1k"), "follows kernels by name"),
         (("decode-floor-copy", "--length", "1k"), "compute no state"),
-        (("layer-reference", "--length", "1k"), "give its Op a `sequence`"),
+        (("layer-reference", "--length", "1k"), "give its `sequences` a `call`"),
     ],
 )
 def test_what_cannot_be_followed_is_refused_with_what_to_do(bench, arguments, said):

@@ -338,7 +338,9 @@ def test_shrinking_keeps_what_the_failure_needs_and_nothing_else():
 @pytest.mark.parametrize(
     ("labels", "shape", "told"),
     [
-        (["decode-v9"], "", "decode does not say how it takes sequences"),
+        (["fp8-gemm-pos-reference"], "", "fp8-gemm-pos does not say how it takes sequences"),
+        (["decode-v9"], "", "decode takes no part in programs: `slot` names the input"),
+        (["layer-v1"], "", "layer takes no part in programs: its `sequences` have no `call`"),
         (["decode-pool-reference", "decode-pool-v1"], "", "are both for decode"),
         (["pool-copy-torch"], "", "no kernel that takes tokens"),
         (["decode-pool-floor-copy"], "", "is a floor"),
@@ -353,20 +355,23 @@ def test_a_family_that_does_not_go_together_is_refused(catalog, labels, shape, t
 
 
 @pytest.mark.parametrize(
-    ("role", "told"),
+    ("said", "told"),
     [
         ({"call": "decod"}, "is none of prefill, decode, verify, copy"),
         ({"slot": "slots"}, "slots is no input"),
         ({"state": ("pool", "pool")}, "pool is no output"),
-        ({"slot": ""}, "`slot` names the input"),
+        ({"axis": "N"}, "N is no axis of a tensor"),
+        ({"gates": ("output",)}, "output is no input"),
+        ({"state": None}, "`slot` is of a pool of states"),
+        ({"call": "prefill"}, "`ends` of the op says where"),
+        ({"call": "copy"}, "`copy` has an input `to`"),
         ({"shape": {"H": 1}}, "there is no axis H"),
-        ({"call": "copy"}, "beside the states there is one output"),
     ],
 )
-def test_a_role_that_does_not_fit_its_op_is_refused(catalog, role, told):
+def test_sequences_that_do_not_fit_their_op_are_refused(catalog, said, told):
     op = catalog.ops["decode-pool"]
     with pytest.raises(DeclarationError, match=told):
-        replace(op, sequences=replace(op.sequences, **role))
+        replace(op, sequences=replace(op.sequences, **said))
 
 
 @pytest.fixture(scope="module")
@@ -463,3 +468,11 @@ def test_a_pool_beyond_two_to_the_31_elements(labels):
     assert any(row.slot == LARGE - 1 for event in drawn.events for row in event.rows)
     found = replay_and_shrink(Replay(catalog, family, seed=1, slots=LARGE, device="cuda"), drawn)
     assert (found.status, found.reason) == (Status.OK, "")
+
+
+@pytest.mark.slow
+def test_bits_are_not_compared_where_a_sequence_has_several_slots(bench):
+    for kernel in ("decode-split-reference", "verify-rollback-reference"):
+        done = bench("verify", kernel, "--invariance", "--gpu", "cpu", "-q")
+        assert done.code == 2
+        assert f"sequences of {kernel.removesuffix('-reference')} have several slots" in done.err

@@ -34,9 +34,10 @@ from gdnbench.catalog.declaration import check_fields, check_inside, place_of, r
 from gdnbench.catalog.entry import Broken, CatalogEntry, Dispatch, Pick
 from gdnbench.catalog.trial import Declaration, problem_of, try_all
 from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, ShapeError
-from gdnbench.model.invariance import HOW_TO_BATCH, NEED_BATCHING
+from gdnbench.model.invariance import NEED_SEQUENCES
 from gdnbench.model.kernel import CudaKernel, DispatchKernel, Kernel
 from gdnbench.model.op import Op
+from gdnbench.model.sequences import HOW_TO_SAY, why_not_compared
 from gdnbench.model.workload import Shape, Workload
 from gdnbench.regular_file import MOST_SOURCE_BYTES, check_regular, read_regular, read_regular_text
 
@@ -140,9 +141,9 @@ def _check_against(kernel: Kernel, op: Op) -> None:
             op.workload(shape)
         except ShapeError as error:
             raise DeclarationError(f"by_shape {shape}: {error.message}; {error.hint}") from error
-    if op.batching is None and (untold := [kind for kind in kernel.invariant if kind in NEED_BATCHING]):
-        claims = f"invariant: it claims {', '.join(untold)}, and {op.name} does not say how its inputs are batched"
-        raise DeclarationError(f"{claims}: {HOW_TO_BATCH}")
+    untold = [kind for kind in kernel.invariant if kind in NEED_SEQUENCES]
+    if untold and (reason := why_not_compared(op)):
+        raise DeclarationError(f"invariant: it claims {', '.join(untold)}, and {reason}: {HOW_TO_SAY}")
     inputs, outputs = ({spec.name: spec for spec in specs} for specs in (op.inputs, op.outputs))
     for target, source in kernel.in_place.items():
         if target not in outputs:

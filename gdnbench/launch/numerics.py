@@ -39,7 +39,7 @@ class Numerics(Protocol):
 
 
 class SequenceNumerics(Numerics, Protocol):
-    """What the numerics of an op with a `sequence` define besides, so that calls can be followed along sequences."""
+    """What numerics define besides, so that calls of their op can be followed along sequences."""
 
     def draw_tokens(self, shape: Workload, stretch: Stretch, fixed: dict[str, Tensor]) -> dict[str, Tensor]:
         """Draws the inputs of a stretch of one sequence, [tokens, ...]; `fixed` are inputs of a call."""

@@ -22,14 +22,11 @@ from gdnbench.model.declaration import (
     check_name,
 )
 from gdnbench.model.gpu import Precision
-from gdnbench.model.invariance import Batching
-from gdnbench.model.sequences import SequenceRole
+from gdnbench.model.sequences import Sequences
 from gdnbench.model.workload import Shape, Sizes, Workload, nearest_workload
 from gdnbench.model.workload_spec import WorkloadSpec
 
 SizeOf = Callable[[Workload], int]
-SequenceOf = Callable[[int, int], Mapping[str, Any]]
-"""Axes and lists of a call that takes up to so many next tokens, the second number, of so many sequences, the first."""
 CopyOf = Callable[[Mapping[str, Any], Workload], Mapping[str, Any]]
 """Outputs by name as they are after the copy, from inputs by name and the workload."""
 
@@ -113,14 +110,10 @@ class Op:
     # By the name of a list, the input that holds where each of its members begins and the last one ends, from 0 on:
     # `{"lengths": "cu_seqlens"}`. The workload of captured inputs is found by it.
     ends: Mapping[str, str] = field(default_factory=dict)
-    batching: Batching | None = None  # where the sequences of a batch lie, for claims of invariance
-    sequences: SequenceRole | None = None  # how a launch takes sequences, for programs over a pool of states
+    sequences: Sequences | None = None  # how a launch takes the sequences of a batch; `verify` compares them by it
     alike: tuple[str, ...] = ()  # axes whose members may be permuted, as heads may
     derived: Mapping[str, SizeOf] = field(default_factory=dict)  # sizes that follow from a workload, by name
     check: Callable[[Workload], str] = lambda _workload: ""  # why a workload is not valid; empty if it is
-    # Of an op that carries a state along sequences, with few heads, for `verify --length`; its numerics define
-    # `draw_tokens`, `ready`, `advance`, `left` and `carry`, too
-    sequence: SequenceOf | None = None
     suites: Mapping[str, SuiteDeclaration] = field(default_factory=dict)  # `default` is measured where none is named
     flops: Callable[[Workload], Mapping[Precision, int]] = lambda _workload: {}  # by precision
     # By precision, the one whose peak counts on a GPU that has no peak for it: `{"fp4": "fp16"}` where numbers of four
@@ -153,11 +146,6 @@ class Op:
         self._check_names()
         self._check_profiles(names)
         self._check_tensors()
-        if self.batching:
-            inputs, outputs = ({tensor.name: tensor for tensor in specs} for specs in (self.inputs, self.outputs))
-            self.batching.check(inputs, outputs, {*self.named_sizes(self.workloads.default), *self.workloads.names})
-            if self.batching.lengths and self.batching.lengths not in self.ends:
-                raise DeclarationError(f"batching: `ends` names no input with the places of {self.batching.lengths}")
         if self.sequences:
             self.sequences.check(self)
         for name, declared in self.suites.items():

@@ -1,4 +1,7 @@
-"""What an op says so that programs of events over a pool of states can call it: see `gdnbench.verify.programs`."""
+"""What an op says of the sequences of a batch, and what follows from it for its tensors and the sizes of its calls.
+
+`verify` compares bits by it (`--invariance`), runs programs of events (`--sequences`), and follows errors (`--length`).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from gdnbench.errors import DeclarationError
 from gdnbench.model.declaration import RoundoffGate, TensorSpec
-from gdnbench.model.workload import Sizes
+from gdnbench.model.workload import Sizes, Workload
 
 if TYPE_CHECKING:
     from gdnbench.model.op import Op
@@ -21,79 +24,128 @@ CALLS: tuple[Call, ...] = get_args(Call)
 StatesLie = Literal["pool", "rows", "tokens"]
 """Where a launch leaves states: in slots of the pool, one for each sequence, or one after each of its tokens."""
 
+HOW_TO_SAY = 'say it in its op.py: `sequences=Sequences("B", "decode", state=("pool", "new_pool"), slot="slot")`'
+
 
 @dataclass(frozen=True)
-class SequenceRole:
-    """How a launch of an op takes the sequences of a batch: what `verify --sequences` needs to call it.
+class Sequences:
+    """How a launch of an op takes the sequences of a batch; names are those of its axes and tensors.
 
-    All else follows from the op's tensors. The tokens are the inputs that begin with the same axes as the output that
-    is not the states': one axis, or for `verify` the batch and its drafts. Other inputs are a model's weights.
+    A tensor with the axis of a sequence has a member for each, and where sequences have slots, one with the first axis
+    of the state a member for each slot. The tokens are the inputs that begin with the same axes as the output that is
+    not the states': one axis, or for `verify` the batch and its drafts. For `prefill`, `ends` of the op tells which
+    tokens are whose. All else belongs to the whole batch.
     """
 
-    call: Call
-    state: tuple[str, str]  # the input that has the states before, and the output that has them afterwards
+    axis: str  # with a member for each sequence
+    call: Call | Literal[""] = ""  # empty: none of these
+    state: tuple[str, str] | None = None  # the input that has the states before, and the output that has them after
     slot: str = ""  # the input with the slot of each sequence, or of each of its drafts; empty: a state a sequence
     to: str = ""  # the input with the slot that is written, where it is not the one that is read
     accepted: str = ""  # the input with how many drafts of the last round were accepted, 1 or more
-    shape: Sizes = field(default_factory=dict)  # sizes that programs are run at, where not the default: small heads
+    shape: Mapping[str, int] = field(default_factory=dict)  # axes of programs, where not the default: few heads
+    gates: tuple[str, ...] = ()  # inputs of each token that say what it forgets and writes
+    grid: int = 1  # tokens at whose multiples a sequence is cut into two calls that must agree
 
     def check(self, op: Op) -> None:
-        """Raises DeclarationError if it does not fit the op's tensors."""
+        """Raises DeclarationError for a name that the op does not have, and for what contradicts itself."""
         inputs, outputs = ({spec.name for spec in specs} for specs in (op.inputs, op.outputs))
+        begun, left = self.state or ("", "")
+        numbers = (begun, self.slot, self.to, self.accepted, *self.gates)
         problem = ""
-        if self.call not in CALLS:
+        if self.call and self.call not in CALLS:
             problem = f"{self.call!r} is none of {', '.join(CALLS)}"
-        elif unknown := [
-            name for name in (self.state[0], self.slot, self.to, self.accepted) if name and name not in inputs
-        ]:
+        elif self.axis not in {dim for spec in op.tensors for dim in spec.dims}:
+            problem = f"{self.axis} is no axis of a tensor"
+        elif unknown := [name for name in numbers if name and name not in inputs]:
             problem = f"{unknown[0]} is no input"
-        elif self.state[1] not in outputs:
-            problem = f"{self.state[1]} is no output"
-        elif len(outputs) != 1 + (self.call != "copy"):
-            problem = "beside the states there is one output, of the tokens, or for `copy` none"
-        elif not (self.slot or op.ends):
-            problem = "`slot` names the input with the slots, or `ends` of the op where each sequence ends"
-        elif self.call != "copy" and not all(isinstance(gate, RoundoffGate) for gate in op.gates):
-            problem = "errors are carried along in roundoffs: its gates are RoundoffGate"
+        elif left and left not in outputs:
+            problem = f"{left} is no output"
+        elif self.slot and not self.state:
+            problem = "`slot` is of a pool of states: `state` names it, as an input and an output"
+        elif self.call == "prefill" and not op.ends:
+            problem = "`ends` of the op says where each sequence of a `prefill` ends"
         elif self.call == "copy" and not self.to:
             problem = "`copy` has an input `to`"
         elif unknown := [name for name in self.shape if name not in op.workloads.names]:
             problem = f"there is no axis {unknown[0]}"
+        elif self.call == "verify" and len(SequenceLayout(op, self).lead) < 2:
+            problem = "the output of `verify` begins with the batch and its drafts"
         if problem:
             raise DeclarationError(f"sequences of {op.name}: {problem}")
 
 
 @dataclass(frozen=True)
 class SequenceLayout:
-    """An op's tensors as its role lays them."""
+    """An op's tensors as they hold sequences."""
 
     op: Op
-    role: SequenceRole
+    declared: Sequences
 
     @classmethod
     def of(cls, op: Op) -> SequenceLayout:
         """The layout of an op; DeclarationError with what to write if it does not say how it takes sequences."""
         if op.sequences is None:
-            raise DeclarationError(
-                f"{op.name} does not say how it takes sequences",
-                'write `sequences=SequenceRole("decode", state=("pool", "new_pool"), slot="slot")` in its op.py',
-            )
+            raise DeclarationError(f"{op.name} does not say how it takes sequences", HOW_TO_SAY)
         return cls(op, op.sequences)
+
+    @classmethod
+    def for_programs(cls, op: Op) -> SequenceLayout:
+        """The layout, for programs of events; DeclarationError, too, for an op that lacks what these need."""
+        layout = cls.of(op)
+        call, problem = layout.declared.call, ""
+        if not call or layout.declared.state is None:
+            problem = f"its `sequences` have no {'`state`' if call else '`call`'}"
+        elif not (layout.declared.slot or op.ends):
+            problem = "`slot` names the input with the slots, or `ends` of the op where each sequence ends"
+        elif len(op.outputs) != 1 + (call != "copy"):
+            problem = "beside the states there is one output, of the tokens, or for `copy` none"
+        elif call != "copy" and not all(isinstance(gate, RoundoffGate) for gate in op.gates):
+            problem = "errors are carried along in roundoffs: its gates are RoundoffGate"
+        if problem:
+            raise DeclarationError(f"{op.name} takes no part in programs: {problem}", HOW_TO_SAY)
+        return layout
 
     @cached_property
     def specs(self) -> Mapping[str, TensorSpec]:
         """All tensors by name."""
         return {spec.name: spec for spec in self.op.tensors}
 
+    @property
+    def call(self) -> Call:
+        """What a launch does, of an op that says it."""
+        assert self.declared.call
+        return self.declared.call
+
+    @property
+    def before(self) -> str:
+        """The input that has the states before a call; empty without states."""
+        return self.declared.state[0] if self.declared.state else ""
+
+    @property
+    def after(self) -> str:
+        """The output that has the states after it; empty without states."""
+        return self.declared.state[1] if self.declared.state else ""
+
+    @property
+    def slots(self) -> str | int:
+        """The axis of the pool; empty without a pool."""
+        return self.specs[self.before].dims[0] if self.declared.slot else ""
+
     @cached_property
     def output(self) -> str:
         """The output of the tokens; empty for a copy."""
-        return next((spec.name for spec in self.op.outputs if spec.name != self.role.state[1]), "")
+        return next((spec.name for spec in self.op.outputs if spec.name != self.after), "")
 
     @cached_property
     def lead(self) -> tuple[str | int, ...]:
         """The axes along which tokens lie; none for a copy."""
-        return self.specs[self.output].dims[: 2 if self.role.call == "verify" else 1] if self.output else ()
+        return self.specs[self.output].dims[: 2 if self.declared.call == "verify" else 1] if self.output else ()
+
+    @property
+    def lengths(self) -> str:
+        """The list of each sequence's tokens, where they lie one after the other; else empty."""
+        return next(iter(self.op.ends), "")
 
     @property
     def ends(self) -> str:
@@ -112,21 +164,28 @@ class SequenceLayout:
 
     @cached_property
     def _free(self) -> Collection[str]:
-        named = {self.role.state[0], self.role.slot, self.role.to, self.role.accepted, self.ends}
+        named = {self.before, self.declared.slot, self.declared.to, self.declared.accepted, self.ends}
         return [spec.name for spec in self.op.inputs if spec.name not in named]
+
+    @cached_property
+    def token_axes(self) -> tuple[str | int, ...]:
+        """The axes with a member for each token; of `verify` that of the drafts, and that of their states."""
+        if self.declared.call == "verify":
+            states = self.specs[self.after].dims[1:2] if self.after and self.states_lie == "tokens" else ()
+            return (self.drafts, *states)
+        return self.lead if self.declared.call == "prefill" else ()
 
     @cached_property
     def states_lie(self) -> StatesLie:
         """Where a launch leaves the states."""
-        before, after = (self.specs[name].dims[0] for name in self.role.state)
-        if before == after:
-            return "pool" if self.role.slot else "rows"
+        if self.specs[self.before].dims[0] == self.specs[self.after].dims[0]:
+            return "pool" if self.declared.slot else "rows"
         return "tokens"
 
     @cached_property
     def has_slot_each(self) -> bool:
         """Whether a sequence has a slot for each draft."""
-        return bool(self.role.slot) and len(self.specs[self.role.slot].dims) > 1
+        return bool(self.declared.slot) and len(self.specs[self.declared.slot].dims) > 1
 
     @property
     def output_gate(self) -> RoundoffGate:
@@ -136,7 +195,7 @@ class SequenceLayout:
     @property
     def state_gate(self) -> RoundoffGate:
         """The gate on the states."""
-        return self._gate_on(self.role.state[1])
+        return self._gate_on(self.after)
 
     def _gate_on(self, name: str) -> RoundoffGate:
         return next(gate for gate in self.op.gates if gate.tensor == name and isinstance(gate, RoundoffGate))
@@ -144,11 +203,29 @@ class SequenceLayout:
     @property
     def drafts(self) -> str:
         """The axis of the drafts, empty without."""
-        return str(self.lead[1]) if self.role.call == "verify" else ""
+        return str(self.lead[1]) if self.declared.call == "verify" else ""
 
     def sizes(self, counts: Sequence[int]) -> Sizes:
         """The sizes of a launch by the number of tokens of each of its sequences."""
-        if self.op.ends:
-            return {next(iter(self.op.ends)): tuple(counts)}
-        batch = str(self.specs[self.role.slot].dims[0])
-        return {batch: len(counts), **({self.drafts: counts[0]} if self.drafts else {})}
+        if self.lengths:
+            return {self.lengths: tuple(counts)}
+        return {self.declared.axis: len(counts), **({self.drafts: counts[0]} if self.drafts else {})}
+
+    def counts(self, workload: Workload) -> tuple[int, ...]:
+        """The tokens of each sequence of a workload; 1 each where they have no axis of tokens."""
+        if self.lengths:
+            return workload.lists[self.lengths]
+        return (workload.axes[self.drafts] if self.drafts else 1,) * workload.axes[self.declared.axis]
+
+    def resized(self, workload: Workload, counts: Sequence[int]) -> Workload:
+        """A workload with sequences of so many tokens, in its profile; ShapeError if the op does not define it."""
+        return self.op.workload({**workload.sizes, **self.sizes(counts)}).at(workload.profile)
+
+
+def why_not_compared(op: Op) -> str:
+    """Why what bits depend on cannot be tested of an op's sequences; empty if it can."""
+    if op.sequences is None:
+        return f"{op.name} does not say how its inputs are batched"
+    if op.sequences.to or SequenceLayout(op, op.sequences).has_slot_each:
+        return f"sequences of {op.name} have several slots, and pairs of batches know one"
+    return ""

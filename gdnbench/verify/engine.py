@@ -56,16 +56,16 @@ def lay(member: Member, rows: Sequence[BatchRow], states: torch.Tensor, weights:
 
     `states` are the pool, or where an op takes a state a sequence, those, in the order of the rows.
     """
-    layout, role = member.layout, member.layout.role
-    join = torch.stack if role.call == "verify" else torch.cat
+    layout, declared = member.layout, member.layout.declared
+    join = torch.stack if layout.call == "verify" else torch.cat
     device, slots = states.device, [row.slots if layout.has_slot_each else row.slots[0] for row in rows]
     ends = torch.tensor([0, *(row.count for row in rows)]).cumsum(0)
     numbers = {
-        role.slot: slots, role.to: [row.to for row in rows], role.accepted: [row.accepted for row in rows],
+        declared.slot: slots, declared.to: [row.to for row in rows], declared.accepted: [row.accepted for row in rows],
         layout.ends: ends.tolist(),
     }  # fmt: skip
     return {
-        role.state[0]: states,
+        layout.before: states,
         **{name: join([row.tokens[name] for row in rows]) for name in layout.tokens},
         **{name: weights[name] for name in layout.weights},
         **{
@@ -82,19 +82,19 @@ def outputs_of(member: Member, rows: Sequence[BatchRow], outputs: Mapping[str, t
     if not layout.output:
         return []
     found = outputs[layout.output]
-    return [*found] if layout.role.call == "verify" else [*torch.split(found, [row.count for row in rows])]
+    return [*found] if layout.call == "verify" else [*torch.split(found, [row.count for row in rows])]
 
 
 def written_slot(member: Member, row: BatchRow) -> int:
     """The slot where a row's state is when it has taken its tokens."""
     if member.layout.has_slot_each:
         return row.slots[row.kept - 1]
-    return row.to if member.layout.role.to else row.slots[0]
+    return row.to if member.layout.declared.to else row.slots[0]
 
 
 def state_of(member: Member, rows: Sequence[BatchRow], place: int, outputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """The state of one row behind the tokens that it keeps."""
-    after, row = outputs[member.layout.role.state[1]], rows[place]
+    after, row = outputs[member.layout.after], rows[place]
     match member.layout.states_lie:
         case "pool":
             return after[written_slot(member, row)]
@@ -151,7 +151,7 @@ class Engine:
     def launch(self, call: Call, rows: Sequence[BatchRow], weights: Tensors) -> tuple[list[torch.Tensor], list[str]]:
         """Launches on a batch; gives the outputs of each row's tokens, and what the launch did that it must not."""
         member = self.family[call]
-        lies, after = member.layout.states_lie, member.layout.role.state[1]
+        lies, after = member.layout.states_lie, member.layout.after
         states = self.pool[[row.slots[0] for row in rows]] if lies == "rows" else self.pool
         inputs = lay(member, rows, states, weights)
         bound = self._bind(member, member.workload([row.count for row in rows]), inputs)
@@ -172,7 +172,7 @@ class Engine:
 
     def _bind_anew(self, member: Member, workload: Workload, inputs: Tensors) -> _Bound:
         op = member.layout.op.at(workload.axes)
-        state, after = member.layout.role.state
+        state, after = member.layout.before, member.layout.after
         entry, variant = self._catalog.at(member.variant, workload)
         entry.refuse_unable(member.variant.label, workload, "verify")
         named = op.named_sizes(workload) | {str(member.layout.specs[state].dims[0]): len(inputs[state])}
@@ -215,10 +215,10 @@ def _pool_for(family: Iterable[Member], slots: int, device: str) -> torch.Tensor
     kinds: dict[bool, dict[tuple[tuple[int, ...], torch.dtype], str]] = {True: {}, False: {}}
     for member in family:
         op, workload = member.layout.op, member.smallest
-        spec = member.layout.specs[member.layout.role.state[0]]
+        spec = member.layout.specs[member.layout.before]
         named = op.named_sizes(workload)
         kind = spec.sizes(named)[1:], TORCH_DTYPES[spec.dtype_at(named)]
-        kinds[bool(member.layout.role.slot)].setdefault(kind, member.variant.label)
+        kinds[bool(member.layout.declared.slot)].setdefault(kind, member.variant.label)
     pools = kinds[True] or kinds[False]
     sizes = {size for held in kinds.values() for size, _ in held}
     if len(pools) > 1 or len(sizes) > 1:

@@ -132,7 +132,7 @@ class FloatReplay:
         copies = 1 + REPLICAS
         lengths = {name: len(each) // copies for name, each in right.items()}
         if member.layout.states_lie == "pool":
-            lengths[member.layout.role.state[1]] = len(narrow)
+            lengths[member.layout.after] = len(narrow)
         return {name: size.double().broadcast_to(lengths[name], *right[name].shape[1:]) for name, size in sizes.items()}
 
     def _perturbed(
@@ -152,7 +152,7 @@ class FloatReplay:
         return replace(row, slots=tuple(slots[: len(row.slots)]), accepted=1, to=slots[-1])
 
     def _given_dtype(self, member: Member) -> torch.dtype:
-        spec = member.layout.specs[member.layout.role.state[0]]
+        spec = member.layout.specs[member.layout.before]
         return TORCH_DTYPES[spec.dtype_at(member.layout.op.named_sizes(member.smallest))]
 
     def _ask(

@@ -27,7 +27,7 @@ class Member:
     @property
     def call(self) -> Call:
         """What it is called for."""
-        return self.layout.role.call
+        return self.layout.call
 
     def workload(self, counts: Sequence[int]) -> Workload:
         """The workload of a launch by the tokens of each sequence; ShapeError if the op does not define it."""
@@ -75,9 +75,9 @@ def _member(catalog: Catalog, label: str, shape: str) -> Member:
     entry, variant = find_variant(catalog, op.name, label)
     if entry.kernel.floor:
         raise UsageError(f"{label} is a floor, and computes nothing", "name a kernel")
-    layout = SequenceLayout.of(op)
+    layout = SequenceLayout.for_programs(op)
     own = " ".join(term for term in shape.split() if term.partition("=")[0] in _names(layout))
-    sizes: dict[str, int | Sequence[int]] = {**layout.role.shape}
+    sizes: dict[str, int | Sequence[int]] = {**layout.declared.shape}
     for setting in op.workloads.parse(own):
         if len(setting) > 1:
             raise UsageError(f"--shape {shape}: programs run at one size", "give one value for each axis")
@@ -94,17 +94,13 @@ def slots_each(family: Family) -> int:
     """How many slots belong to a sequence: one for each draft, or for reading and writing, where an op has them."""
     layouts = [member.layout for member in family.values() if member.call != "copy"]
     drafts = [member.drafts for member in family.values() if member.layout.has_slot_each]
-    return max([1, *drafts, *(2 for layout in layouts if layout.role.to)])
+    return max([1, *drafts, *(2 for layout in layouts if layout.declared.to)])
 
 
 def pool_slots(family: Family) -> int:
     """The slots of a pool at these sizes, the most that an op declares; `FEWEST_SLOTS` where none has a pool."""
-    found = [FEWEST_SLOTS]
-    for member in family.values():
-        if member.layout.role.slot:
-            size = member.layout.specs[member.layout.role.state[0]].dims[0]
-            found.append(member.layout.op.named_sizes(member.smallest)[size] if isinstance(size, str) else size)
-    return max(found)
+    pools = [(member, member.layout.specs[member.layout.before]) for member in family.values() if member.layout.slots]
+    return max([FEWEST_SLOTS, *(spec.sizes(each.layout.op.named_sizes(each.smallest))[0] for each, spec in pools)])
 
 
 def extent_of(family: Family, slots: int, *, events: int = 0, batch: int = 1, tokens: int = 1) -> Extent:

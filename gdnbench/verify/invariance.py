@@ -21,11 +21,12 @@ from gdnbench.model.declaration import TensorSpec
 from gdnbench.model.gpu import CPU, gpu_slug
 from gdnbench.model.invariance import GATE_SUFFIX, INVARIANCES, PATH, Invariance, InvarianceResult
 from gdnbench.model.kernel import CudaKernel, TritonKernel
+from gdnbench.model.sequences import SequenceLayout
 from gdnbench.model.status import GateResult, Status
 from gdnbench.model.workload import Workload
 from gdnbench.verify.check import Oracle, consult_oracle
 from gdnbench.verify.gates import differs, in_gate
-from gdnbench.verify.pairs import MOST_BYTES, Batch, InvariancePairs, Pair, Same, TokenSpan, resized
+from gdnbench.verify.pairs import MOST_BYTES, Batch, InvariancePairs, Pair, Same, TokenSpan
 from gdnbench.verify.rotation import Workspaces
 
 Outputs = dict[str, torch.Tensor]
@@ -245,15 +246,13 @@ class InvarianceTest:
         return variant.kernel, variant.params
 
     def _other_sizes(self) -> Iterator[Workload]:
-        op, workload, batching = self._pairs.op, self._case.workload, self._pairs.op.batching
-        assert batching
-        if batching.lengths:
-            yield from (each.at(workload.profile) for each in op.suite_workloads if each.axes == workload.axes)
+        workload, layout = self._case.workload, SequenceLayout.of(self._pairs.op)
+        if layout.lengths:
+            yield from (each.at(workload.profile) for each in layout.op.suite_workloads if each.axes == workload.axes)
             return
-        tokens = workload.axes[batching.tokens[0]] if batching.tokens else 1
         for power in range(LARGEST_POWER + 1):
             with suppress(ShapeError):
-                yield resized(op, batching, workload, (tokens,) * 2**power)
+                yield layout.resized(workload, layout.counts(workload)[:1] * 2**power)
 
     def _largest_in_gates(self, comparison: _Comparison) -> float:
         batch, op = comparison.one.batch, self._pairs.op
@@ -309,11 +308,11 @@ class _Comparison:
     def _of_steps(self) -> Iterator[tuple[TensorSpec, torch.Tensor, torch.Tensor]]:
         """Each token's outputs of the same name, and the states after the last one."""
         one, last = self.one, len(self.steps) - 1
-        left = (one.batch.batching.state or ("", ""))[1]
+        left = one.batch.layout.after
         for spec in one.batch.workspace.op.outputs:
             for token, step in enumerate(self.steps):
                 specs = {each.name: each for each in step.batch.workspace.op.outputs}
-                name = (step.batch.batching.state or ("", ""))[1] if spec.name == left else spec.name
+                name = step.batch.layout.after if spec.name == left else spec.name
                 if name not in specs or (token < last and not one.batch.has_tokens(spec)):
                     continue
                 for place in range(len(one.batch.lengths)):

@@ -21,6 +21,7 @@ from gdnbench.model.case import Case
 from gdnbench.model.declaration import FACTS, Dtype, DtypeOf
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.op import Op
+from gdnbench.model.sequences import SequenceLayout
 from gdnbench.model.status import LengthMark
 from gdnbench.model.workload import Workload
 from gdnbench.process.events import NoteMade, Observer
@@ -38,6 +39,7 @@ _INTERPRETED_PROFILES = ("never",)
 _MINUTES = 8192, 128  # most tokens that take no minutes without a GPU, and of those in an interpreter
 _MOST_MARKS, _LONGEST = 16, 1 << 24
 _MOST_TOKENS = 4096  # of a call: what the reference holds of them in float64 stays below a gigabyte
+_HEADS = 2  # times those that programs are run at: of four value heads, one never forgets in `mixed-heads`
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
 
 GROWTH = 1.5  # of an error from the first mark at or behind `SETTLED` to the last
@@ -82,7 +84,7 @@ def follow_variants(
 
     Sequences are of each of `profiles`, by default the usual ones that the op has, and of each of `KEYS`, side by side
     in one batch. `length` is as `parse_marks` takes it, or `usual`: as many tokens as suit the device, few in an
-    interpreter. Raises UsageError for an op without `sequence`, and as `verify_variants`.
+    interpreter. Raises UsageError for an op that does not say what a call takes, and as `verify_variants`.
     """
     of_op = find_op(catalog, op)
     variants = [
@@ -129,19 +131,22 @@ def _workloads(op: Op, axes: str, sequences: int, marks: Sequence[int], *, inter
 
     In an interpreter there is one of each of what an op has alike, one head.
     """
-    if op.sequence is None:
+    if op.sequences is None or op.sequences.call not in {"prefill", "decode", "verify"}:
         raise UsageError(
             f"{op.name} does not say how its calls follow a sequence",
-            "give its Op a `sequence`, and its numerics five functions: docs/verifying.md, Errors against length",
+            "give its `sequences` a `call`, and its numerics five functions: docs/verifying.md, Errors against length",
         )
-    tokens = max(each for each in range(WINDOW, _MOST_TOKENS + 1, WINDOW) if gcd(*marks) % each == 0)
+    layout = SequenceLayout(op, op.sequences)
+    most = max(each for each in range(WINDOW, _MOST_TOKENS + 1, WINDOW) if gcd(*marks) % each == 0)
     settings = op.workloads.parse(axes)
     if any(len(sizes) > 1 for sizes in settings):
         raise UsageError(f"--shape {axes}: sequences are followed in one workload", "give one size of each axis")
     typed = {name: size for sizes in settings for name, size in sizes[0].items()}
-    own, one_more = op.sequence(sequences, tokens), op.sequence(sequences + 1, tokens)
-    if fixed := [name for name in typed if own.get(name) != one_more.get(name)]:
-        raise UsageError(f"--shape {fixed[0]}: profiles and keys decide the batch", "choose with --profile")
+    if fixed := {layout.lengths or layout.declared.axis}.intersection(typed):
+        raise UsageError(f"--shape {fixed.pop()}: profiles and keys decide the batch", "choose with --profile")
+    tokens = min(most, op.workloads.default.axes[layout.drafts]) if layout.drafts else most
+    shape = {name: size * (_HEADS if name in op.alike else 1) for name, size in op.sequences.shape.items()}
+    own = {**shape, **layout.sizes([tokens] * sequences)}
     few = dict.fromkeys(op.alike, 1) if interprets else {}
     kinds = {each.dtype.axis: each.dtype for each in op.outputs if isinstance(each.dtype, DtypeOf)}
     chosen: list[Mapping[str, int]] = [{}]

@@ -12,8 +12,9 @@ from gdnbench.errors import ShapeError
 from gdnbench.launch.numerics import Numerics
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.declaration import TensorSpec, is_captured
-from gdnbench.model.invariance import Batching, Invariance
+from gdnbench.model.invariance import Invariance
 from gdnbench.model.op import Op
+from gdnbench.model.sequences import SequenceLayout
 from gdnbench.model.workload import Workload
 from gdnbench.verify.rotation import Workspaces
 
@@ -38,59 +39,47 @@ class TokenSpan:
     last: int | None = None
 
 
-def lengths_of(batching: Batching, workload: Workload) -> tuple[int, ...]:
-    """Tokens of each sequence of a workload; 1 each where an op's sequences have no axis of tokens."""
-    if batching.lengths:
-        return workload.lists[batching.lengths]
-    tokens = workload.axes[batching.tokens[0]] if batching.tokens else 1
-    return (tokens,) * workload.axes[batching.sequences]
-
-
-def resized(op: Op, batching: Batching, workload: Workload, lengths: Sequence[int]) -> Workload:
-    """The workload with sequences of these lengths, in the same profile; ShapeError if the op does not define it."""
-    if batching.lengths:
-        changed: dict[str, int | tuple[int, ...]] = {batching.lengths: tuple(lengths)}
-    else:
-        changed = {batching.sequences: len(lengths), **dict.fromkeys(batching.tokens[:1], lengths[0])}
-    return op.workload({**workload.sizes, **changed}).at(workload.profile)
-
-
 @dataclass(frozen=True)
 class Batch:
-    """A workspace whose op says how its inputs are batched."""
+    """A workspace, and its sequences; DeclarationError for these if its op says nothing of them."""
 
     workspace: Workspace
-    batching: Batching
+
+    @cached_property
+    def layout(self) -> SequenceLayout:
+        """How the tensors hold sequences."""
+        return SequenceLayout.of(self.workspace.op)
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
         """Tokens of each sequence."""
-        return lengths_of(self.batching, self.workspace.workload)
+        return self.layout.counts(self.workspace.workload)
 
     @cached_property
     def _slots(self) -> list[int]:
-        slots: list[int] = self.workspace.pristine[self.batching.slot].tolist() if self.batching.slot else []
+        slot = self.layout.declared.slot
+        slots: list[int] = self.workspace.pristine[slot].tolist() if slot else []
         return slots
 
     def part(self, spec: TensorSpec, tensor: torch.Tensor, span: TokenSpan) -> torch.Tensor:
         """The view of a sequence's own elements, with all axes; of all elements, where they are the whole batch's."""
-        batching, length = self.batching, self.lengths[span.place]
+        layout, length = self.layout, self.lengths[span.place]
         last = length if span.last is None else span.last
         for axis, dim in enumerate(spec.dims):
-            if dim == batching.sequences:
+            if dim == layout.declared.axis:
                 tensor = tensor.narrow(axis, span.place, 1)
-            elif dim == batching.slots:
+            elif dim == layout.slots:
                 tensor = tensor.narrow(axis, self._slots[span.place], 1)
-            elif dim in batching.tokens and (batching.lengths or tensor.shape[axis] == length):
-                begin = sum(self.lengths[: span.place]) if batching.lengths else 0
+            elif dim in layout.token_axes and (layout.lengths or tensor.shape[axis] == length):
+                begin = sum(self.lengths[: span.place]) if layout.lengths else 0
                 tensor = tensor.narrow(axis, begin + span.first, last - span.first)
         return tensor
 
     def has_tokens(self, spec: TensorSpec) -> bool:
         """Whether a tensor has elements for each token."""
         sizes = self.workspace.op.named_sizes(self.workspace.workload)
-        tokens = {dim: sizes[dim] for dim in spec.dims if isinstance(dim, str) and dim in self.batching.tokens}
-        return bool(tokens) and (bool(self.batching.lengths) or self.lengths[0] in tokens.values())
+        tokens = {dim: sizes[dim] for dim in spec.dims if isinstance(dim, str) and dim in self.layout.token_axes}
+        return bool(tokens) and (bool(self.layout.lengths) or self.lengths[0] in tokens.values())
 
     def adopt(self, source: Batch, span: TokenSpan, to: TokenSpan, names: Sequence[str] = ()) -> None:
         """Gives a span of this batch's inputs, by default of all, the bytes of a span of another's, by their names.
@@ -99,7 +88,7 @@ class Batch:
         may be of another op, with some inputs of the same names.
         """
         op, given = self.workspace.op, {spec.name: spec for spec in source.workspace.op.inputs}
-        placing = {self.batching.slot, op.ends.get(self.batching.lengths, "")}
+        placing = {self.layout.declared.slot, self.layout.ends}
         scalars = self.workspace.scalars
         scalars.update({name: value for name, value in source.workspace.scalars.items() if name in scalars})
         for spec in op.inputs:
@@ -112,12 +101,10 @@ class Batch:
 
     def adopt_state(self, source: Batch, outputs: dict[str, torch.Tensor], span: TokenSpan, to: TokenSpan) -> None:
         """Begins a sequence with the state that another call left in its `outputs`, after its last token."""
-        assert self.batching.state
-        specs = {spec.name: spec for spec in (*self.workspace.op.inputs, *self.workspace.op.outputs)}
-        begun, left = (specs[name] for name in self.batching.state)
+        begun, left = (self.layout.specs[name] for name in (self.layout.before, self.layout.after))
         given = source.part(left, outputs[left.name], span)
         for axis, dim in reversed(list(enumerate(left.dims))):
-            if dim in self.batching.tokens:
+            if dim in self.layout.token_axes:
                 given = given.select(axis, given.shape[axis] - 1)
         for tensors in (self.workspace.inputs, self.workspace.pristine):
             target = self.part(begun, tensors[begun.name], to)
@@ -175,8 +162,7 @@ class InvariancePairs:
         return tuple(self._makers[kind](self._drawn(workload)))
 
     def _drawn(self, workload: Workload) -> _Drawn:
-        assert self.op.batching
-        return _Drawn(self, self.op.batching, workload)
+        return _Drawn(self, SequenceLayout.of(self.op), workload)
 
     def _base(self, workload: Workload) -> Batch:
         return self.drawn(workload, 0)
@@ -186,8 +172,7 @@ class InvariancePairs:
         worker, timed = self._workspaces, self._workspaces.kinds(workload)[0]
         kind = self.op.scenarios[0] if is_captured(timed) else timed
         seed, device = worker.task.seed + self.op.seed_offset(kind) + FURTHER_SEED * number, worker.task.device
-        drawn = Workspace.make(self.op, worker.numerics, workload, seed=seed, device=device, scenario=kind)
-        return Batch(drawn, self.op.batching or Batching())
+        return Batch(Workspace.make(self.op, worker.numerics, workload, seed=seed, device=device, scenario=kind))
 
     def forget(self) -> None:
         """Drops what was drawn, which a kernel may have changed."""
@@ -199,19 +184,18 @@ class InvariancePairs:
 
         The first of these begins with the batch's states. What the ops do not both have stays as it was drawn.
         """
-        drawn, batching = self._drawn(workload), self.op.batching
-        assert batching and op.batching
-        lengths = lengths_of(batching, workload)
-        if batching.lengths:
+        drawn, step = self._drawn(workload), SequenceLayout.of(op)
+        lengths = drawn.layout.counts(workload)
+        if drawn.layout.lengths:
             lengths = (min(max(lengths), MOST_STEPS[self._where]),)
         base = self.base(drawn.resized(lengths) or workload)
         sizes = {name: size for name, size in workload.axes.items() if name in op.workloads.default.axes}
-        of_step = op.workload({**sizes, op.batching.sequences: len(lengths)})
+        of_step = op.workload({**sizes, **step.sizes((1,) * len(lengths))})
         steps = []
         for token in range(max(lengths)):
             device, seed = self._workspaces.task.device, self._workspaces.task.seed + FURTHER_SEED
             made = Workspace.make(op, numerics, of_step, seed=seed, device=device, scenario=op.scenarios[0])
-            steps.append(Batch(made, op.batching))
+            steps.append(Batch(made))
             for place in range(len(lengths)):
                 steps[-1].adopt(base, TokenSpan(place, token, token + 1), TokenSpan(place))
         return base, steps
@@ -254,20 +238,20 @@ class InvariancePairs:
         same = tuple(Same(TokenSpan(place), TokenSpan((place + 1) % len(lengths))) for place in range(len(lengths)))
         for each in same:
             other.adopt(base, each.one, each.other)
-        slots = ", and each in another slot" if drawn.batching.slot else ""
+        slots = ", and each in another slot" if drawn.layout.slots else ""
         yield Pair(f"{one} | the last sequence first{slots}", base, other, same)
 
     def _append(self, drawn: _Drawn) -> Iterator[Pair]:
         """Perturbs the gates of the tokens behind P, in the middle of a chunk, then all of their inputs; cuts at P."""
-        base, batching = self.base(drawn.workload), drawn.batching
-        cut = [_cut_within(length, batching.grid) for length in base.lengths]
+        base, declared = self.base(drawn.workload), drawn.layout.declared
+        cut = [_cut_within(length, declared.grid) for length in base.lengths]
         places = [place for place, tokens in enumerate(cut) if tokens]
-        if not batching.tokens or not places:
+        if not drawn.layout.token_axes or not places:
             return
         same = tuple(Same(TokenSpan(place, 0, cut[place]), TokenSpan(place, 0, cut[place])) for place in places)
         every = [spec.name for spec in base.workspace.op.inputs if base.has_tokens(spec)]
         behind = f"behind token {cut[places[0]]:,}"
-        for names, told in ((batching.gates, f"other gates {behind}"), (every, f"other tokens {behind}")):
+        for names, told in ((declared.gates, f"other gates {behind}"), (every, f"other tokens {behind}")):
             further, other = drawn.batch(drawn.workload, 1), drawn.batch(drawn.workload)
             for place in places if names else ():
                 span = TokenSpan(place, cut[place])
@@ -284,11 +268,11 @@ class InvariancePairs:
 
     def _chunking(self, drawn: _Drawn) -> Iterator[Pair]:
         """Cuts each sequence at a multiple of the op's grid; one that is shorter than two chunks is made longer."""
-        batching, grid = drawn.batching, drawn.batching.grid
-        lengths = lengths_of(batching, drawn.workload)
-        if not batching.tokens or batching.state is None or not drawn.has_exact_state:
+        layout, grid = drawn.layout, drawn.layout.declared.grid
+        lengths = layout.counts(drawn.workload)
+        if not layout.token_axes or layout.declared.state is None or not drawn.has_exact_state:
             return
-        if batching.lengths:
+        if layout.lengths:
             lengths = tuple(length if length > grid else grid + BESIDE for length in lengths[:1])
         if lengths[0] <= grid:
             return
@@ -312,7 +296,7 @@ class _Drawn:
     """The draws of a workload and of those that differ in their sequences."""
 
     pairs: InvariancePairs
-    batching: Batching
+    layout: SequenceLayout
     workload: Workload
 
     def batch(self, workload: Workload, number: int = 0) -> Batch:
@@ -322,23 +306,22 @@ class _Drawn:
     def resized(self, lengths: Sequence[int]) -> Workload | None:
         """The workload with these sequences, None if the op does not define it."""
         try:
-            return resized(self.pairs.op, self.batching, self.workload, lengths)
+            return self.layout.resized(self.workload, lengths)
         except ShapeError:
             return None
 
     def told(self, other: Workload) -> str:
         """What differs between the workload and another one: `B=1 | B=8`."""
-        one = (self.workload, other)
-        if not self.batching.lengths:
-            return " | ".join(f"{self.batching.sequences}={each.axes[self.batching.sequences]}" for each in one)
+        one, axis = (self.workload, other), self.layout.declared.axis
+        if not self.layout.lengths:
+            return " | ".join(f"{axis}={each.axes[axis]}" for each in one)
         return " | ".join(each.x_term for each in one)
 
     @property
     def has_exact_state(self) -> bool:
         """Whether a call leaves its state, and as it was, in fp32."""
-        assert self.batching.state
-        at, sizes = self.pairs.op.at(self.workload.axes), self.pairs.op.named_sizes(self.workload)
-        states = [spec for spec in at.tensors if spec.name in self.batching.state]
+        at, held = self.pairs.op.at(self.workload.axes), (self.layout.before, self.layout.after)
+        sizes, states = at.named_sizes(self.workload), [spec for spec in at.tensors if spec.name in held]
         return all(spec.settled == "fp32" and spec.nbytes(sizes) > 0 for spec in states)
 
 

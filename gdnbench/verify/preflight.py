@@ -20,9 +20,9 @@ from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU, build_cases
 from gdnbench.errors import ExitCode, MachineError, UsageError
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU, Gpu
-from gdnbench.model.invariance import HOW_TO_BATCH
 from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel
 from gdnbench.model.op import VERIFY_SUITE, Op
+from gdnbench.model.sequences import HOW_TO_SAY, SequenceLayout, why_not_compared
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone
@@ -162,8 +162,8 @@ def verify_variants(
     unknown names or workloads, or a machine on which nothing works.
     """
     of_op = find_op(catalog, op)
-    if invariance and of_op.batching is None:
-        raise UsageError(f"{op} does not say how its inputs are batched", HOW_TO_BATCH)
+    if invariance and (reason := why_not_compared(of_op)):
+        raise UsageError(reason, HOW_TO_SAY)
     if path:
         _check_path(catalog, of_op, path)
     settings = Settings(seed=secrets.randbelow(2**31) if seed is None else seed, step_limit_s=step_limit_s)
@@ -208,8 +208,10 @@ def _check_path(catalog: Catalog, op: Op, label: str) -> None:
     """Raises UsageError unless a label names one kernel, of an op whose single steps compute what `op` does."""
     step = find_op(catalog, resolve_op(catalog, "", [label]))
     find_variant(catalog, step.name, label)
-    own, inputs = op.batching, {spec.name for spec in op.inputs}
-    fits = own and own.tokens and own.state and step.batching and step.batching.state and not step.batching.tokens
+    inputs = {spec.name for spec in op.inputs}
+    fits = not why_not_compared(step) and all(each.sequences and each.sequences.state for each in (op, step))
+    if fits:
+        fits = bool(SequenceLayout.of(op).token_axes) and not SequenceLayout.of(step).token_axes
     if not fits or {spec.name for spec in step.inputs} - inputs or set(step.scalars) - set(op.scalars):
         raise UsageError(
             f"--path: {step.name} is not a single step of {op.name}, with inputs and scalars of the same names",

@@ -17,7 +17,7 @@ The mathematics is that of `decode-pool`, tensors packed and norms inside. Per v
 
 from typing import Any
 
-from gdnbench import Alias, Axis, DtypeOf, Op, RoundoffGate, SequenceRole, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import Alias, Axis, DtypeOf, Op, RoundoffGate, Sequences, Shape, TensorSpec, Workload, WorkloadSpec
 from gdnbench.decays import DECODE_PROFILES
 
 FEWEST_SLOTS = 64
@@ -123,8 +123,8 @@ op = Op(
     ),
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
-    sequences=SequenceRole(
-        "decode", state=("pool", "new_pool"), slot="read_slot", to="write_slot", shape={"HQ": 1, "HV": 2}
+    sequences=Sequences(
+        "B", "decode", state=("pool", "new_pool"), slot="read_slot", to="write_slot", shape={"HQ": 1, "HV": 2}
     ),
     alike=("HQ", "HV"),
     gates=(RoundoffGate("output"), RoundoffGate("new_pool")),

@@ -6,7 +6,7 @@ Per value head h, with state S of [V, K] and query/key head h // (HV // HQ), in 
     S = g * S;  r = S @ k;  S = S + beta * (v - r) k^T;  output = scale * (S @ q)
 """
 
-from gdnbench import Alias, Axis, Batching, Hint, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import Alias, Axis, Hint, Op, RoundoffGate, Sequences, Shape, TensorSpec, Workload, WorkloadSpec
 from gdnbench.decays import DECODE_PROFILES
 
 
@@ -61,12 +61,11 @@ op = Op(
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
     alike=("HQ", "HV"),
-    batching=Batching(sequences="B", state=("state", "new_state")),
+    sequences=Sequences("B", "decode", state=("state", "new_state"), shape={"HQ": 1, "HV": 2}),
     process_sd=(
         0.001,
         0.015,
     ),  # of 17 runs of three processes on H200s and H100s; benchmarks/process_spread.py, coverage.py
-    sequence=lambda count, _tokens: {"B": count, "HQ": 2, "HV": 4},
     gates=(RoundoffGate("output"), RoundoffGate("new_state")),
     flops=flops,
     baselines=("decode-fla", "decode-reference"),

@@ -7,7 +7,7 @@ Qwen3-Next, whose weights are bf16. Its reference rounds o / sqrt(…) and that 
 kernels of its servers, and those here, keep both in fp32.
 """
 
-from gdnbench import Alias, Axis, Batching, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import Alias, Axis, Op, RoundoffGate, Sequences, Shape, TensorSpec, Workload, WorkloadSpec
 
 
 def flops(workload: Workload) -> dict[str, int]:
@@ -51,7 +51,7 @@ op = Op(
     outputs=(TensorSpec("y", ("B", "HV", "V"), "bf16"),),
     numerics="numerics.py",
     alike=("HV",),
-    batching=Batching(sequences="B"),
+    sequences=Sequences("B"),
     process_sd=(0.03, 0.03),  # FLA's tuner: its ratio to v1 moved by 7 % between two runs (benchmarks/coverage.py)
     scenarios=("typical", "small-outputs", "large-outputs", "saturated-gates"),
     gates=(RoundoffGate("y"),),

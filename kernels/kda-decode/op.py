@@ -16,7 +16,7 @@ in the other, which has none. A pool in bf16 halves what a step moves. Each step
 the output is of S before.
 """
 
-from gdnbench import Alias, Axis, Batching, DtypeOf, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import Alias, Axis, DtypeOf, Op, RoundoffGate, Sequences, Shape, TensorSpec, Workload, WorkloadSpec
 from gdnbench.decays import CHANNEL_PROFILES
 
 FEWEST_SLOTS = 64
@@ -110,7 +110,7 @@ op = Op(
     profiles=CHANNEL_PROFILES,
     drawn_together=(("A_log", "dt_bias", "g"),),
     alike=("H",),
-    batching=Batching(sequences="B", slots="slots", slot="slot", state=("pool", "new_pool")),
+    sequences=Sequences("B", "decode", state=("pool", "new_pool"), slot="slot", shape={"H": 2}),
     gates=(RoundoffGate("output"), RoundoffGate("new_pool")),
     flops=flops,
     least_bytes=least_bytes,

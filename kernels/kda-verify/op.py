@@ -17,7 +17,7 @@ A state in bf16 is rounded once, when it is stored; outputs are of S before, and
 
 from typing import Any
 
-from gdnbench import Alias, Axis, Batching, DtypeOf, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import Alias, Axis, DtypeOf, Op, RoundoffGate, Sequences, Shape, TensorSpec, Workload, WorkloadSpec
 from gdnbench.decays import CHANNEL_PROFILES
 
 FEWEST_SLOTS = 64
@@ -116,8 +116,8 @@ op = Op(
     profiles=CHANNEL_PROFILES,
     drawn_together=(("A_log", "dt_bias", "g"),),
     alike=("H",),
-    batching=Batching(
-        sequences="B", tokens=("T", "kept"), slots="slots", slot="slot", state=("pool", "states"), gates=("g", "b")
+    sequences=Sequences(
+        "B", "verify", state=("pool", "states"), slot="slot", shape={"H": 2, "KEEP": EACH}, gates=("g", "b")
     ),
     gates=(RoundoffGate("output"), RoundoffGate("states")),
     flops=flops,

@@ -21,7 +21,7 @@ convolution, q and k behind their norms, and o. The gates allow each of these ro
 g, beta and the state are not rounded.
 """
 
-from gdnbench import Alias, Axis, Batching, ExactGate, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import Alias, Axis, ExactGate, Op, RoundoffGate, Sequences, Shape, TensorSpec, Workload, WorkloadSpec
 from gdnbench.decays import DECODE_PROFILES
 
 FEWEST_SLOTS = 64
@@ -123,7 +123,7 @@ op = Op(
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
     alike=("HQ", "HV"),
-    batching=Batching(sequences="B", slots="slots", slot="slot", state=("pool", "new_pool")),
+    sequences=Sequences("B", state=("pool", "new_pool"), slot="slot"),
     gates=(RoundoffGate("y"), ExactGate("new_conv_pool"), RoundoffGate("new_pool")),
     flops=flops,
     least_bytes=least_bytes,

@@ -11,10 +11,9 @@ from gdnbench import (
     Alias,
     Axis,
     AxisList,
-    Batching,
     Op,
     RoundoffGate,
-    SequenceRole,
+    Sequences,
     Shape,
     TensorSpec,
     Workload,
@@ -85,12 +84,10 @@ op = Op(
     profile="mixed-heads",
     drawn_together=(("A_log", "dt_bias", "a"),),
     ends={"lengths": "cu_seqlens"},
-    sequences=SequenceRole("prefill", state=("state", "new_state"), shape={"HQ": 1, "HV": 2}),
-    alike=("HQ", "HV"),
-    batching=Batching(
-        sequences="N", tokens=("T",), lengths="lengths", state=("state", "new_state"), gates=("a", "b"), grid=CHUNK
+    sequences=Sequences(
+        "N", "prefill", state=("state", "new_state"), shape={"HQ": 1, "HV": 2}, gates=("a", "b"), grid=CHUNK
     ),
-    sequence=lambda count, tokens: {"lengths": (tokens,) * count, "HQ": 2, "HV": 4},
+    alike=("HQ", "HV"),
     gates=(RoundoffGate("output", arithmetic="bf16"), RoundoffGate("new_state", arithmetic="bf16")),
     flops=flops,
     baselines=("prefill-fla", "prefill-reference"),

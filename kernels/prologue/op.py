@@ -16,7 +16,7 @@ that, and a kernel that keeps y in fp32 as well; q, k and v are rounded where th
 fp32 and takes SiLU of the sum, which is not rounded in between, and its gates are fp32; so are g and beta here.
 """
 
-from gdnbench import Alias, Axis, Batching, ExactGate, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import Alias, Axis, ExactGate, Op, RoundoffGate, Sequences, Shape, TensorSpec, Workload, WorkloadSpec
 from gdnbench.decays import DECODE_PROFILES
 
 FEWEST_SLOTS = 64
@@ -110,7 +110,7 @@ op = Op(
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
     alike=("HQ", "HV"),
-    batching=Batching(sequences="B", slots="slots", slot="slot"),
+    sequences=Sequences("B", state=("conv_pool", "new_conv_pool"), slot="slot"),
     gates=(
         *(RoundoffGate(name) for name in ("q", "k", "v", "g", "beta")),
         ExactGate("new_conv_pool"),

@@ -18,7 +18,7 @@ while the next token goes on from S before. Per value head h, for one token afte
 
 from typing import Any
 
-from gdnbench import Alias, Axis, DtypeOf, Op, RoundoffGate, SequenceRole, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import Alias, Axis, DtypeOf, Op, RoundoffGate, Sequences, Shape, TensorSpec, Workload, WorkloadSpec
 from gdnbench.decays import DECODE_PROFILES
 
 SPARE_SLOTS = 64
@@ -126,8 +126,8 @@ op = Op(
     ),
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
-    sequences=SequenceRole(
-        "verify", state=("pool", "new_pool"), slot="slots", accepted="accepted", shape={"HQ": 1, "HV": 2}
+    sequences=Sequences(
+        "B", "verify", state=("pool", "new_pool"), slot="slots", accepted="accepted", shape={"HQ": 1, "HV": 2}
     ),
     alike=("HQ", "HV"),
     gates=(RoundoffGate("output"), RoundoffGate("new_pool")),

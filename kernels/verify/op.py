@@ -21,11 +21,10 @@ from typing import Any
 from gdnbench import (
     Alias,
     Axis,
-    Batching,
     DtypeOf,
     Op,
     RoundoffGate,
-    SequenceRole,
+    Sequences,
     Shape,
     TensorSpec,
     Workload,
@@ -132,13 +131,11 @@ op = Op(
     scenarios=("typical", "padded", "saturated-gates", "large-state", "small-keys", "forgetting", "remembering"),
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
-    sequences=SequenceRole("verify", state=("pool", "states"), slot="slot", shape={"HQ": 1, "HV": 2, "KEEP": EACH}),
-    alike=("HQ", "HV"),
-    batching=Batching(
-        sequences="B", tokens=("T", "kept"), slots="slots", slot="slot", state=("pool", "states"), gates=("a", "b")
+    sequences=Sequences(
+        "B", "verify", state=("pool", "states"), slot="slot", shape={"HQ": 1, "HV": 2}, gates=("a", "b")
     ),
+    alike=("HQ", "HV"),
     process_sd=(0.002, 0.019),  # of results/evidence/20261125-184728-h100-verify-processes and benchmarks/coverage.py
-    sequence=lambda count, tokens: {"B": count, "T": min(tokens, 4), "KEEP": LAST, "HQ": 2, "HV": 4},
     gates=(RoundoffGate("output"), RoundoffGate("states")),
     flops=flops,
     least_bytes=least_bytes,

@@ -1,6 +1,6 @@
 """Copies states from slots of a pool to other slots of it, as an engine does for a checkpoint."""
 
-from gdnbench import Axis, ExactGate, Op, SequenceRole, TensorSpec, WorkloadSpec
+from gdnbench import Axis, ExactGate, Op, Sequences, TensorSpec, WorkloadSpec
 
 op = Op(
     name="pool-copy",
@@ -20,6 +20,6 @@ op = Op(
         TensorSpec("target", ("B",), "int32"),
     ),
     outputs=(TensorSpec("new_pool", ("slots", "HV", "V", "K"), "fp32"),),
-    sequences=SequenceRole("copy", state=("pool", "new_pool"), slot="source", to="target"),
+    sequences=Sequences("B", "copy", state=("pool", "new_pool"), slot="source", to="target"),
     gates=(ExactGate("new_pool"),),
 )
