@@ -213,7 +213,7 @@ def test_states_are_carried_through_every_op(op, kernel, sizes, tokens):
     entry, numerics = CATALOG.entries[kernel], numerics_of(op)
     workload = entry.op.workload({**sizes, "HQ": 1, "HV": 2, "K": SIZE, "V": SIZE})
     workspace = Workspace.make(entry.op, numerics, workload, seed=1, device="cpu", scenario="typical")
-    numerics.carry(workspace.pristine, torch.zeros_like(numerics.left(workspace.inputs, workspace.outputs)[1]))
+    workspace.pristine[entry.op.sequences.state[0]].zero_()
     workspace.restore()
     run = load(entry, Variant(kernel, kernel), workload)(workspace)
     batch = FollowedBatch(run, workspace, numerics, entry.kernel.in_place, kinds_of(("never",)), 1)
@@ -317,7 +317,8 @@ def test_a_cuda_kernel_is_followed_in_the_interpreter(bench):
         (("decode-reference", "--length", "1k", "--chart", "a.pdf"), ".png or .svg"),
         (("--length", "1k"), "follows kernels by name"),
         (("decode-floor-copy", "--length", "1k"), "compute no state"),
-        (("layer-reference", "--length", "1k"), "give its `sequences` a `call`"),
+        (("decode-split-reference", "--length", "1k"), "sequences of decode-split have several slots each"),
+        (("layer-reference", "--length", "1k"), "give its `sequences` a `call` and `state`"),
     ],
 )
 def test_what_cannot_be_followed_is_refused_with_what_to_do(bench, arguments, said):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 
 from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU
 from gdnbench.codegen.nvrtc import compile_ptx
 from gdnbench.errors import NotInterpretedError, raised_at
 from gdnbench.launch.bind import three
@@ -56,8 +57,8 @@ class InterpretedTriton:
         self._kernel, self._params = kernel, variant.params
         self._module, self._folder = load_file(entry.source), entry.folder
 
-    def run(self, workspace: Workspace) -> InterpretedRun:
-        """Runs every launch on the workspace's CPU tensors, and watches that programs stay inside and apart."""
+    def run(self, workspace: Workspace, *, counts_traffic: bool = True) -> InterpretedRun:
+        """Runs every launch on CPU tensors, and watches that programs stay inside and apart; counts no traffic."""
         values, memory = workspace.by_name(self._kernel.scratch, self._params), TritonMemory()
         for name, value in values.items():
             if isinstance(value, torch.Tensor):
@@ -177,3 +178,13 @@ def bytes_of(tensor: torch.Tensor) -> npt.NDArray[np.uint8]:
     if not tensor.is_contiguous():
         raise NotInterpretedError("a tensor that is not contiguous cannot be interpreted", "its numbers need a GPU")
     return tensor.detach().reshape(-1).view(torch.uint8).numpy()
+
+
+def interpreter_for(entry: CatalogEntry, variant: Variant, workload: Workload) -> InterpretedCuda | InterpretedTriton:
+    """The variant at a workload, for its interpreter; NotInterpretedError for a kernel that has none."""
+    match entry.kernel:
+        case CudaKernel():
+            return InterpretedCuda(entry, variant, workload, ARCHS_WITHOUT_GPU[0])
+        case TritonKernel():
+            return InterpretedTriton(entry, variant)
+    raise NotInterpretedError(f"{entry.kernel.name} is reached through Python, and is not interpreted", "use a GPU")

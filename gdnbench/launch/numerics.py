@@ -50,17 +50,11 @@ class SequenceNumerics(Numerics, Protocol):
     def advance(self, token: dict[str, Tensor], state: Tensor) -> Tensor:
         """Takes a token of each sequence; updates [..., sequences, ...] states in place, and gives the outputs."""
 
-    def left(self, inputs: dict[str, Tensor], outputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """The output [sequences, tokens, ...] and the states [sequences, ...] that a call left."""
-
-    def carry(self, inputs: dict[str, Tensor], state: Tensor) -> None:
-        """Puts states where the next call finds them."""
-
 
 def load_sequence_numerics(op: Op, op_folder: Path) -> SequenceNumerics:
     """Loads numerics as `load_numerics`; raises DeclarationError, too, if they lack a function of sequences."""
     numerics = load_numerics(op, op_folder)
-    for name in ("draw_tokens", "ready", "advance", "left", "carry"):
+    for name in ("draw_tokens", "ready", "advance"):
         if not callable(getattr(numerics, name, None)):
             raise DeclarationError(f"{op_folder / op.numerics} must define {name}()", "docs/verifying.md says how")
     return cast(SequenceNumerics, numerics)

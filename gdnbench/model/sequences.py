@@ -188,16 +188,12 @@ class SequenceLayout:
         return bool(self.declared.slot) and len(self.specs[self.declared.slot].dims) > 1
 
     @property
-    def output_gate(self) -> RoundoffGate:
-        """The gate on the output of the tokens."""
-        return self._gate_on(self.output)
+    def has_several_slots(self) -> bool:
+        """Whether a sequence has a slot for each draft, or one to read and another to write."""
+        return self.has_slot_each or bool(self.declared.to)
 
-    @property
-    def state_gate(self) -> RoundoffGate:
-        """The gate on the states."""
-        return self._gate_on(self.after)
-
-    def _gate_on(self, name: str) -> RoundoffGate:
+    def gate_on(self, name: str) -> RoundoffGate:
+        """The gate on an output, the states or that of the tokens."""
         return next(gate for gate in self.op.gates if gate.tensor == name and isinstance(gate, RoundoffGate))
 
     @property
@@ -226,6 +222,5 @@ def why_not_compared(op: Op) -> str:
     """Why what bits depend on cannot be tested of an op's sequences; empty if it can."""
     if op.sequences is None:
         return f"{op.name} does not say how its inputs are batched"
-    if op.sequences.to or SequenceLayout(op, op.sequences).has_slot_each:
-        return f"sequences of {op.name} have several slots, and pairs of batches know one"
-    return ""
+    has_several = SequenceLayout(op, op.sequences).has_several_slots
+    return f"sequences of {op.name} have several slots each, and can be compared with one" if has_several else ""

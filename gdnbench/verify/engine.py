@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import torch
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU
 from gdnbench.errors import UsageError
 from gdnbench.launch.bind import load
 from gdnbench.launch.workspace import TORCH_DTYPES, Workspace, poison
-from gdnbench.model.kernel import CudaKernel, TorchKernel
+from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.sequences import Call
 from gdnbench.model.workload import Workload
 from gdnbench.verify.check import name_outputs
@@ -187,16 +186,12 @@ class Engine:
         if self._device == "cuda" or isinstance(entry.kernel, TorchKernel):
             return _Bound(workspace, load(entry, variant, workload)(workspace))
         # On demand: interpreters are much to load, and other kernels need none.
-        from gdnbench.launch.interpret import InterpretedCuda, InterpretedTriton
+        from gdnbench.launch.interpret import interpreter_for
 
-        interpreted = (
-            InterpretedCuda(entry, variant, workload, ARCHS_WITHOUT_GPU[0])
-            if isinstance(entry.kernel, CudaKernel)
-            else InterpretedTriton(entry, variant)
-        )
+        interpreted = interpreter_for(entry, variant, workload)
 
         def run() -> tuple[torch.Tensor, ...]:
-            bound.findings = interpreted.run(workspace).findings
+            bound.findings = interpreted.run(workspace, counts_traffic=False).findings
             return workspace.output_tensors
 
         bound = _Bound(workspace, run)

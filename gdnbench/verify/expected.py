@@ -98,10 +98,10 @@ class FloatReplay:
 
         The oracle is asked once for all states and replicas, as for a batch of so many sequences in a pool of its own.
         """
-        begun = [each or self.first for each in carried]
+        layout, begun = member.layout, [each or self.first for each in carried]
         held = torch.stack([each.states for each in begun], dim=1).flatten(0, 1)
         batch = [self._moved(row, place) for place, row in enumerate([*rows] * (1 + REPLICAS))]
-        if member.layout.states_lie != "rows":
+        if layout.states_lie != "rows":
             held, given = held.new_zeros(1 + self._width * len(held), *held.shape[1:]), held
             held[1 :: self._width] = given
         right = self._ask(member, "oracle", batch, held)
@@ -111,13 +111,13 @@ class FloatReplay:
         for place, each in enumerate(carried):
             copies = range(place, len(batch), len(rows))
             values = torch.stack([outputs[copy] for copy in copies])
-            gate, like = member.layout.output_gate, grown[place].clamp(min=torch.finfo(torch.float32).tiny)
+            gate, like = layout.gate_on(layout.output), grown[place].clamp(min=torch.finfo(torch.float32).tiny)
             output = ReplayedValues.of(values, grown[place], gate, like, 1)
             if each is None:
                 found.append(ExpectedRow(output, output, self.first))
                 continue
             after = torch.stack([state_of(member, batch, copy, right) for copy in copies])
-            added, gate = state_of(member, batch, place, own), member.layout.state_gate
+            added, gate = state_of(member, batch, place, own), layout.gate_on(layout.after)
             state = ReplayedValues.of(after, added, gate, each.errors, min(2, added.dim()))
             found.append(ExpectedRow(output, state, self._perturbed(after, added * unit_of(gate), state, gate)))
         return found

@@ -17,16 +17,15 @@ import torch
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU
 from gdnbench.errors import BuildError, DeclarationError, NotInterpretedError, tell_raised
 from gdnbench.launch.bind import Launcher, load
-from gdnbench.launch.interpret import InterpretedCuda, InterpretedTriton
+from gdnbench.launch.interpret import interpreter_for
 from gdnbench.launch.numerics import SequenceNumerics, call_numerics, load_sequence_numerics
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import Dtype, RoundoffGate
-from gdnbench.model.kernel import CudaKernel
 from gdnbench.model.op import Op
+from gdnbench.model.sequences import SequenceLayout
 from gdnbench.model.status import LengthMark, Status
 from gdnbench.sequences import Stretch
 from gdnbench.store.journal import BUILD_STEPS, EventChannel, Examined, StepBegun
@@ -79,7 +78,7 @@ def _follow(
         workspace = Workspace.make(
             entry.op, numerics, case.workload, seed=task.seed, device=task.device, scenario=entry.op.scenarios[0]
         )
-        numerics.carry(workspace.pristine, torch.zeros_like(numerics.left(workspace.inputs, workspace.outputs)[1]))
+        workspace.pristine[SequenceLayout.of(entry.op).before].zero_()
         workspace.restore()
         run = _bind(entry, case, workspace, is_interpreted=is_interpreted)
         tell = _Progress(channel, case.id, task.marks[-1], limit_s)
@@ -112,14 +111,10 @@ def _bind(entry: CatalogEntry, case: Case, workspace: Workspace, *, is_interpret
     if not is_interpreted:
         return load(entry, case.variant, case.workload)(workspace)
     workspace.begin(entry.kernel.in_place)
-    if isinstance(entry.kernel, CudaKernel):
-        interpreted = InterpretedCuda(entry, case.variant, case.workload, ARCHS_WITHOUT_GPU[0])
-        launch = partial(interpreted.run, workspace, counts_traffic=False)
-    else:
-        launch = partial(InterpretedTriton(entry, case.variant).run, workspace)
+    interpreted = interpreter_for(entry, case.variant, case.workload)
 
     def run() -> tuple[torch.Tensor, ...]:
-        if findings := launch().findings:
+        if findings := interpreted.run(workspace, counts_traffic=False).findings:
             raise RuntimeError(str(findings[0]))  # of an address or a race: `verify` has its status
         return workspace.output_tensors
 
@@ -176,7 +171,8 @@ class FollowedBatch:
         # Where the kernel keeps the states of an input that it updates in place
         self._held = {**workspace.inputs, **{kept: workspace.outputs[name] for name, kept in self._in_place.items()}}
         self._op = workspace.op
-        output, state = numerics.left(self._held, workspace.outputs)
+        self._layout = SequenceLayout.of(self._op)
+        output, state = self._left_in(workspace.outputs)
         self._dtypes = output.dtype, state.dtype
         self._device = state.device
         self._tokens = output.shape[1]  # of a call
@@ -264,13 +260,31 @@ class FollowedBatch:
         for name, each in (self._now if self._tokens <= WINDOW else self._drawn).items():
             tokens = each[:, first : first + self._tokens]
             self._workspace.inputs[name].copy_(tokens.reshape(self._workspace.inputs[name].shape))
-        output, self._left = self._numerics.left(self._held, self._named(self._run()))
+        output, self._left = self._left_in(self._named(self._run()))
         if self._tokens > WINDOW:
             self._outputs.copy_(output[:, -WINDOW:])
         else:
             self._outputs[:, first : first + self._tokens] = output.double()
         if not self._in_place:
-            self._numerics.carry(self._workspace.inputs, self._left)
+            self._carry(self._left)
+
+    def _left_in(self, outputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+        """The output [sequences, tokens, ...] of a call, and the states [sequences, ...] after its last tokens."""
+        layout, output, states = self._layout, outputs[self._layout.output], outputs[self._layout.after]
+        if layout.states_lie == "pool":
+            states = states[self._held[layout.declared.slot].long()]
+        elif layout.states_lie == "tokens":
+            states = states[:, -1]
+        sizes = list(zip(layout.specs[layout.output].dims, output.shape, strict=True))[len(layout.lead) :]
+        return output.reshape(len(states), -1, *(size for dim, size in sizes if dim != 1)), states
+
+    def _carry(self, states: torch.Tensor) -> None:
+        """Puts states where the next call finds them."""
+        held, slot = self._workspace.inputs[self._layout.before], self._layout.declared.slot
+        if slot:
+            held.index_copy_(0, self._workspace.inputs[slot].long(), states.to(held.dtype))
+        else:
+            held.copy_(states)
 
     def _named(self, outputs: Sequence[torch.Tensor]) -> Tensors:
         return name_outputs(self._op, outputs, {name: each.shape for name, each in self._workspace.outputs.items()})
@@ -306,7 +320,7 @@ class FollowedBatch:
         expected = consult_oracle(replace(self._workspace, inputs=before, pristine=before), self._numerics)
         outputs = self._named(self._run())
         errors = {gate.tensor: gate_error(gate, outputs[gate.tensor], expected) for gate in self._op.gates}
-        shares = [each.flatten(1).amax(1) for each in self._numerics.left(self._held, errors)]
+        shares = [each.flatten(1).amax(1) for each in self._left_in(errors)]
         for kept in self._in_place.values():
             self._held[kept].copy_(before[kept])
         return torch.maximum(*shares)

@@ -10,16 +10,14 @@ from typing import TypeVar
 from torch import Tensor
 
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU
 from gdnbench.errors import NotInterpretedError, raised_at, tell_raised
 from gdnbench.launch.bind import Launcher
-from gdnbench.launch.interpret import InterpretedCuda, InterpretedRun, InterpretedTriton
+from gdnbench.launch.interpret import InterpretedCuda, InterpretedRun, InterpretedTriton, interpreter_for
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.invariance import InvarianceResult
-from gdnbench.model.kernel import CudaKernel, TritonKernel
+from gdnbench.model.kernel import CudaKernel
 from gdnbench.model.status import GateResult, Status
-from gdnbench.model.workload import Workload
 from gdnbench.store.journal import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun
 from gdnbench.verify.check import Oracle, contest_error, launch_once, verify_kernel
 from gdnbench.verify.invariance import InvarianceTest, claim_gates
@@ -111,10 +109,10 @@ class _Interpretation:
     def _launch_times(
         self, entry: CatalogEntry, variant: Variant, workspace: Workspace, times: int
     ) -> Iterator[tuple[Tensor, ...]]:
-        interpreted = _interpreted(entry, variant, workspace.workload)
+        interpreted = interpreter_for(entry, variant, workspace.workload)
 
         def run() -> tuple[Tensor, ...]:
-            interpreted.run(workspace)
+            interpreted.run(workspace, counts_traffic=False)
             return workspace.output_tensors
 
         for _ in range(times):
@@ -125,7 +123,7 @@ class _Interpretation:
             self._step("compile", factor=BUILD_STEPS)
         else:
             self._step(IMPORT_STEP, factor=IMPORT_STEPS)
-        self._interpreted = _interpreted(self._entry, self._case.variant, self._case.workload)
+        self._interpreted = interpreter_for(self._entry, self._case.variant, self._case.workload)
 
     def _in_time(self, name: str, act: Callable[[], T]) -> T:
         """Does a step within the time limit; else raises _OverdueError with the line that was reached."""
@@ -168,10 +166,7 @@ class _Interpretation:
         interpreted, is_first = self._interpreted, not self._watched.traffic
 
         def run() -> tuple[Tensor, ...]:
-            if isinstance(interpreted, InterpretedCuda):
-                self._watched = interpreted.run(workspace, counts_traffic=is_first)
-            else:
-                self._watched = interpreted.run(workspace)
+            self._watched = interpreted.run(workspace, counts_traffic=is_first)
             return workspace.output_tensors
 
         return run
@@ -188,15 +183,6 @@ class _Interpretation:
 
     def _step(self, name: str, *, factor: int = 1) -> None:
         self._channel.send(StepBegun(self._case.id, name, self._task.step_limit_s * factor))
-
-
-def _interpreted(entry: CatalogEntry, variant: Variant, workload: Workload) -> InterpretedCuda | InterpretedTriton:
-    match entry.kernel:
-        case CudaKernel():
-            return InterpretedCuda(entry, variant, workload, ARCHS_WITHOUT_GPU[0])
-        case TritonKernel():
-            return InterpretedTriton(entry, variant)
-    raise NotInterpretedError(f"{entry.kernel.name} is reached through Python, and is not interpreted", "use a GPU")
 
 
 def _first_failed(gates: Sequence[GateResult]) -> GateResult | None:

@@ -131,12 +131,14 @@ def _workloads(op: Op, axes: str, sequences: int, marks: Sequence[int], *, inter
 
     In an interpreter there is one of each of what an op has alike, one head.
     """
-    if op.sequences is None or op.sequences.call not in {"prefill", "decode", "verify"}:
+    if not (op.sequences and op.sequences.state and op.sequences.call in {"prefill", "decode", "verify"}):
         raise UsageError(
             f"{op.name} does not say how its calls follow a sequence",
-            "give its `sequences` a `call`, and its numerics five functions: docs/verifying.md, Errors against length",
+            "give its `sequences` a `call` and `state`, its numerics three functions: docs/verifying.md",
         )
     layout = SequenceLayout(op, op.sequences)
+    if layout.has_several_slots:
+        raise UsageError(f"sequences of {op.name} have several slots each", "name a kernel of an op with one for each")
     most = max(each for each in range(WINDOW, _MOST_TOKENS + 1, WINDOW) if gcd(*marks) % each == 0)
     settings = op.workloads.parse(axes)
     if any(len(sizes) > 1 for sizes in settings):

@@ -154,7 +154,7 @@ class InvariancePairs:
             "chunking": self._chunking,
         }
         self.of = lru_cache(maxsize=len(self._makers))(self._of)
-        self.base = lru_cache(maxsize=2)(self._base)
+        self.base = lru_cache(maxsize=2)(self.drawn)
         self.of_size = lru_cache(maxsize=8)(self._of_size)
 
     def _of(self, workload: Workload, kind: Invariance) -> tuple[Pair, ...]:
@@ -164,10 +164,7 @@ class InvariancePairs:
     def _drawn(self, workload: Workload) -> _Drawn:
         return _Drawn(self, SequenceLayout.of(self.op), workload)
 
-    def _base(self, workload: Workload) -> Batch:
-        return self.drawn(workload, 0)
-
-    def drawn(self, workload: Workload, number: int) -> Batch:
+    def drawn(self, workload: Workload, number: int = 0) -> Batch:
         """A batch with inputs of its own by its number: of the timed kind, or the first for captured ones."""
         worker, timed = self._workspaces, self._workspaces.kinds(workload)[0]
         kind = self.op.scenarios[0] if is_captured(timed) else timed
@@ -204,7 +201,7 @@ class InvariancePairs:
         base = self.base(drawn.workload)
         count = len(base.lengths)
         if count > 1:
-            beside = drawn.batch(drawn.workload, 1)
+            beside = self.drawn(drawn.workload, 1)
             beside.adopt(base, TokenSpan(0), TokenSpan(0))
             first = Same(TokenSpan(0), TokenSpan(0))
             yield Pair(f"{drawn.workload} | other sequences beside the first", base, beside, (first,))
@@ -221,7 +218,7 @@ class InvariancePairs:
         changed = drawn.resized([*base.lengths[:size], *([beside, beside // 2 + 1] * size)][:size])
         if changed is None or self.op.tensor_bytes(changed) > MOST_BYTES:
             return None
-        other = drawn.batch(changed, 1)
+        other = self.drawn(changed, 1)
         for place in range(min(size, len(base.lengths))):
             other.adopt(base, TokenSpan(place), TokenSpan(place))
         return other
@@ -234,7 +231,7 @@ class InvariancePairs:
         turned = drawn.resized([*lengths[-1:], *lengths[:-1]])
         if turned is None:
             return
-        one, other = base.workspace.workload, drawn.batch(turned, 2)
+        one, other = base.workspace.workload, self.drawn(turned, 2)
         same = tuple(Same(TokenSpan(place), TokenSpan((place + 1) % len(lengths))) for place in range(len(lengths)))
         for each in same:
             other.adopt(base, each.one, each.other)
@@ -252,7 +249,7 @@ class InvariancePairs:
         every = [spec.name for spec in base.workspace.op.inputs if base.has_tokens(spec)]
         behind = f"behind token {cut[places[0]]:,}"
         for names, told in ((declared.gates, f"other gates {behind}"), (every, f"other tokens {behind}")):
-            further, other = drawn.batch(drawn.workload, 1), drawn.batch(drawn.workload)
+            further, other = self.drawn(drawn.workload, 1), self.drawn(drawn.workload)
             for place in places if names else ():
                 span = TokenSpan(place, cut[place])
                 other.adopt(further, span, span, names)
@@ -260,7 +257,7 @@ class InvariancePairs:
                 yield Pair(f"{drawn.workload} | {told}", base, other, same, tokens_only=True)
         shorter = drawn.resized([tokens or base.lengths[place] for place, tokens in enumerate(cut)])
         if shorter is not None:
-            other = drawn.batch(shorter, 1)
+            other = self.drawn(shorter, 1)
             for place, length in enumerate(base.lengths):
                 tokens = cut[place] or length
                 other.adopt(base, TokenSpan(place, 0, tokens), TokenSpan(place, 0, tokens))
@@ -281,7 +278,7 @@ class InvariancePairs:
         whole, begun, ended = (drawn.resized(each) for each in (lengths, firsts, rests))
         if whole is None or begun is None or ended is None:
             return
-        base, one, two = self.base(whole), drawn.batch(begun, 1), drawn.batch(ended, 1)
+        base, one, two = self.base(whole), self.drawn(begun, 1), self.drawn(ended, 1)
         same, later = [], []
         for place, (first, rest) in enumerate(zip(firsts, rests, strict=True)):
             same.append(Same(TokenSpan(place, 0, first), TokenSpan(place, 0, first)))
@@ -298,10 +295,6 @@ class _Drawn:
     pairs: InvariancePairs
     layout: SequenceLayout
     workload: Workload
-
-    def batch(self, workload: Workload, number: int = 0) -> Batch:
-        """A batch with inputs of its own."""
-        return self.pairs.drawn(workload, number)
 
     def resized(self, lengths: Sequence[int]) -> Workload | None:
         """The workload with these sequences, None if the op does not define it."""

@@ -233,8 +233,8 @@ class Replay:
         states = {place: self._engine.pool[written_slot(member, rows[place])][None] for place in live}
         layout = member.layout
         for gate, places, found, right in (
-            (layout.output_gate, held, outputs, [each.output for each in expected]),
-            (layout.state_gate, live, states, [each.state.alone for each in expected]),
+            (layout.gate_on(layout.output), held, outputs, [each.output for each in expected]),
+            (layout.gate_on(layout.after), live, states, [each.state.alone for each in expected]),
         ):
             judge = partial(self._judge, member, event, gate, found, right)
             if places:

@@ -213,13 +213,3 @@ def ready(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
 
 
 advance = sequences.advance
-
-
-def left(inputs: Tensors, outputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
-    """What a call left of each sequence: its output [sequences, tokens, HV, V], its state [sequences, HV, V, K]."""
-    return outputs["output"][:, None], outputs["new_pool"][inputs["slot"].long()]
-
-
-def carry(inputs: Tensors, state: torch.Tensor) -> None:
-    """Puts states where the next call finds them."""
-    inputs["pool"].index_copy_(0, inputs["slot"].long(), state.to(inputs["pool"].dtype))

@@ -151,13 +151,3 @@ def ready(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
 
 
 advance = sequences.advance
-
-
-def left(inputs: Tensors, outputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
-    """What a call left of each sequence: its output [sequences, tokens, HV, V], its state [sequences, HV, V, K]."""
-    return outputs["output"], outputs["new_state"]
-
-
-def carry(inputs: Tensors, state: torch.Tensor) -> None:
-    """Puts states where the next call finds them."""
-    inputs["state"].copy_(state)
