@@ -231,6 +231,7 @@ HONEST_FAMILIES = (
     ("verify-rollback-reference", "decode-split-reference"),
     ("decode-split-reference", "verify-reference"),
     ("verify-rollback-reference",),
+    ("kda-decode-reference", "kda-verify-reference"),
 )
 
 
@@ -361,6 +362,7 @@ def test_a_family_that_does_not_go_together_is_refused(catalog, labels, shape, t
         ({"slot": "slots"}, "slots is no input"),
         ({"state": ("pool", "pool")}, "pool is no output"),
         ({"axis": "N"}, "N is no axis of a tensor"),
+        ({"axis": "slots"}, "slots is no axis of workloads"),
         ({"gates": ("output",)}, "output is no input"),
         ({"state": None}, "`slot` is of a pool of states"),
         ({"call": "prefill"}, "`ends` of the op says where"),
@@ -372,6 +374,12 @@ def test_sequences_that_do_not_fit_their_op_are_refused(catalog, said, told):
     op = catalog.ops["decode-pool"]
     with pytest.raises(DeclarationError, match=told):
         replace(op, sequences=replace(op.sequences, **said))
+
+
+def test_drafts_have_an_axis(catalog):
+    op = catalog.ops["decode"]  # whose output has a 1 behind the batch
+    with pytest.raises(DeclarationError, match="the output of `verify` begins with the batch and an axis"):
+        replace(op, sequences=replace(op.sequences, call="verify"))
 
 
 @pytest.fixture(scope="module")

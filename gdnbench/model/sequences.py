@@ -57,6 +57,8 @@ class Sequences:
             problem = f"{self.call!r} is none of {', '.join(CALLS)}"
         elif self.axis not in {dim for spec in op.tensors for dim in spec.dims}:
             problem = f"{self.axis} is no axis of a tensor"
+        elif not (op.ends or self.axis in op.workloads.names):
+            problem = f"{self.axis} is no axis of workloads"
         elif unknown := [name for name in numbers if name and name not in inputs]:
             problem = f"{unknown[0]} is no input"
         elif left and left not in outputs:
@@ -69,8 +71,8 @@ class Sequences:
             problem = "`copy` has an input `to`"
         elif unknown := [name for name in self.shape if name not in op.workloads.names]:
             problem = f"there is no axis {unknown[0]}"
-        elif self.call == "verify" and len(SequenceLayout(op, self).lead) < 2:
-            problem = "the output of `verify` begins with the batch and its drafts"
+        elif self.call == "verify" and not {*SequenceLayout(op, self).lead[1:]}.intersection(op.workloads.names):
+            problem = "the output of `verify` begins with the batch and an axis of its drafts"
         if problem:
             raise DeclarationError(f"sequences of {op.name}: {problem}")
 

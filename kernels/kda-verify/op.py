@@ -116,9 +116,7 @@ op = Op(
     profiles=CHANNEL_PROFILES,
     drawn_together=(("A_log", "dt_bias", "g"),),
     alike=("H",),
-    sequences=Sequences(
-        "B", "verify", state=("pool", "states"), slot="slot", shape={"H": 2, "KEEP": EACH}, gates=("g", "b")
-    ),
+    sequences=Sequences("B", "verify", state=("pool", "states"), slot="slot", shape={"H": 2}, gates=("g", "b")),
     gates=(RoundoffGate("output"), RoundoffGate("states")),
     flops=flops,
     least_bytes=least_bytes,
