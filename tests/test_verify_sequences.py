@@ -378,7 +378,7 @@ def test_sequences_that_do_not_fit_their_op_are_refused(catalog, said, told):
 
 def test_drafts_have_an_axis(catalog):
     op = catalog.ops["decode"]  # whose output has a 1 behind the batch
-    with pytest.raises(DeclarationError, match="the output of `verify` begins with the batch and an axis"):
+    with pytest.raises(DeclarationError, match="begins with the batch and an axis"):
         replace(op, sequences=replace(op.sequences, call="verify"))
 
 
@@ -480,7 +480,6 @@ def test_a_pool_beyond_two_to_the_31_elements(labels):
 
 @pytest.mark.slow
 def test_bits_are_not_compared_where_a_sequence_has_several_slots(bench):
-    for kernel in ("decode-split-reference", "verify-rollback-reference"):
-        done = bench("verify", kernel, "--invariance", "--gpu", "cpu", "-q")
-        assert done.code == 2
-        assert f"sequences of {kernel.removesuffix('-reference')} have several slots" in done.err
+    for op in ("decode-split", "verify-rollback"):
+        done = bench("verify", f"{op}-reference", "--invariance", "--gpu", "cpu", "-q")
+        assert (done.code, f"sequences of {op} have several slots" in done.err) == (2, True)
