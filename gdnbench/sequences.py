@@ -92,13 +92,13 @@ def ready(t: Tensors, scale: float, beta_limit: float = 1.0) -> Tensors:
     Returns:
         q, already scaled, and k [..., HV, K], v [..., HV, V], and g, beta [..., HV, 1].
     """
-    from torch.nn.functional import softplus
+    from gdnbench.delta_rule import decay
 
     t = {name: tensor.double() for name, tensor in t.items()}
     share = t["v"].shape[-2] // t["q"].shape[-2]
     q, k = (t[name].repeat_interleave(share, dim=-2) for name in ("q", "k"))
-    g = (-t["A_log"].exp() * softplus(t["a"] + t["dt_bias"])).exp()
-    return {"q": scale * q, "k": k, "v": t["v"], "g": g[..., None], "beta": beta_limit * t["b"].sigmoid()[..., None]}
+    g = decay((t["a"] + t["dt_bias"])[..., None], t["A_log"])
+    return {"q": scale * q, "k": k, "v": t["v"], "g": g, "beta": beta_limit * t["b"].sigmoid()[..., None]}
 
 
 def advance(token: Tensors, state: Tensor) -> Tensor:

@@ -150,8 +150,8 @@ def explain(source: Path, error: BaseException) -> str:
         return _at_line(source, innermost)
     text = str(error)
     log = text.partition("`ptxas` stderr:\n")[2].partition("\n\nRepro command:")[0] or text
-    if told := [*_PTXAS.finditer(log)]:
-        return _by_ptxas(source, told)
+    if errors := [*_PTXAS.finditer(log)]:
+        return _by_ptxas(source, errors)
     return f"{source}: error: {log.strip() or type(error).__name__}"
 
 
@@ -160,9 +160,9 @@ _FILE = re.compile(r'\.file\s+(?P<number>\d+)\s+"(?P<name>[^"]+)"')
 _LOC = re.compile(r"\.loc\s+(?P<number>\d+)\s+(?P<line>\d+)")
 
 
-def _by_ptxas(source: Path, told: Sequence[re.Match[str]]) -> str:
+def _by_ptxas(source: Path, errors: Sequence[re.Match[str]]) -> str:
     """Returns what ptxas said, once each, at lines of the source; removes the PTX, which Triton leaves behind."""
-    path = Path(told[0]["file"])
+    path = Path(errors[0]["file"])
     ptx: list[str] = []
     with contextlib.suppress(OSError, UnicodeDecodeError):
         ptx = path.read_text().splitlines()
@@ -173,7 +173,7 @@ def _by_ptxas(source: Path, told: Sequence[re.Match[str]]) -> str:
         at = next((found for each in reversed(ptx[:line]) if (found := _LOC.search(each))), None)
         return f"{files.get(at['number'], source)}:{at['line']}" if at else str(source)
 
-    lines = dict.fromkeys(f"{place(int(each['line']))}: {each['kind']}: ptxas: {each['said']}" for each in told)
+    lines = dict.fromkeys(f"{place(int(each['line']))}: {each['kind']}: ptxas: {each['said']}" for each in errors)
     return "\n".join(lines)
 
 

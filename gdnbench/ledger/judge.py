@@ -322,8 +322,8 @@ def _error(catalog: Catalog, op: str, label: str, workload: Workload, observer: 
     if verdict.status not in {Status.OK, Status.WRONG_NUMBERS}:
         raise UsageError(f"{label} is {verdict.status.value}: {verdict.reason}")
     gates = {gate.tensor: gate for gate in catalog.ops[op].gates}
-    told = [(gates.get(result.gate.split()[0]), result) for result in verdict.gates]
-    known = [error for gate, result in told if gate and (error := _ulps(gate, result)) is not None]
+    found = [(gates.get(result.gate.split()[0]), result) for result in verdict.gates]
+    known = [error for gate, result in found if gate and (error := _ulps(gate, result)) is not None]
     if not known:
         raise UsageError(f"no gate of {op} tells an error in ulp")
     return max(known), verification.interpreted.get(case.id) or verification.device

@@ -130,11 +130,10 @@ def work_blocks(work: Work) -> Iterator[Block]:
     every = sum(each.nbytes for each in work.tensors)
     large = [each for each in work.tensors if each.nbytes >= _LEAST_SHARE * every]
     small = [each for each in work.tensors if each.nbytes < _LEAST_SHARE * every]
-    rows = [(each.name, each.use, " x ".join(map(str, each.sizes)), each.dtype, each.nbytes) for each in large]
     if len(small) == 1:
-        each = small[0]
-        rows.append((each.name, each.use, " x ".join(map(str, each.sizes)), each.dtype, each.nbytes))
-    elif small:
+        large, small = [*large, *small], []
+    rows = [(each.name, each.use, " x ".join(map(str, each.sizes)), each.dtype, each.nbytes) for each in large]
+    if small:
         names = ", ".join(each.name for each in small)
         rows.append((f"{len(small)} others", "", names, "", sum(each.nbytes for each in small)))
     yield Table(_COLUMNS, rows, notes=[Note(line, "legend") for line in work_lines(work)])

@@ -122,11 +122,11 @@ class _Bound:
         poison([tensor for tensor in outputs.values() if not any(tensor is each for each in held)])
         before = {name: tensor.clone() for name, tensor in given.items() if name not in self.in_place}
         named = name_outputs(self.workspace.op, self.run(), {name: each.shape for name, each in outputs.items()})
-        told = [str(each) for each in self.findings]
-        told += [
+        faults = [str(each) for each in self.findings]
+        faults += [
             f"{name} has changed, which is an input" for name in before if differs(before[name], given[name]).any()
         ]
-        return named, told
+        return named, faults
 
 
 class Engine:
@@ -154,14 +154,14 @@ class Engine:
         states = self.pool[[row.slots[0] for row in rows]] if lies == "rows" else self.pool
         inputs = lay(member, rows, states, weights)
         bound = self._bind(member, member.workload([row.count for row in rows]), inputs)
-        named, told = bound.launch(inputs)
+        named, faults = bound.launch(inputs)
         if lies != "pool":
             for place, row in enumerate(rows):
                 if not row.is_padding:
                     self.pool[row.slots[0]] = state_of(member, rows, place, named).to(self.pool.dtype)
         elif named[after].data_ptr() != self.pool.data_ptr():
             self.pool.copy_(named[after])
-        return outputs_of(member, rows, named), told
+        return outputs_of(member, rows, named), faults
 
     def _bind(self, member: Member, workload: Workload, inputs: Tensors) -> _Bound:
         key = (member.call, workload)
@@ -218,7 +218,7 @@ def _pool_for(family: Iterable[Member], slots: int, device: str) -> torch.Tensor
     sizes = {size for held in kinds.values() for size, _ in held}
     if len(pools) > 1 or len(sizes) > 1:
         every = [(label, *kind) for held in kinds.values() for kind, label in held.items()]
-        told = "; ".join(f"{label} has {list(size)} {dtype}" for label, size, dtype in every)
-        raise UsageError(f"the states of these kernels are not alike: {told}", "give sizes that all have by --shape")
+        listed = "; ".join(f"{label} has {list(size)} {dtype}" for label, size, dtype in every)
+        raise UsageError(f"the states of these kernels are not alike: {listed}", "give sizes that all have by --shape")
     [(size, dtype)] = pools
     return torch.empty(slots, *size, dtype=dtype, device=device)

@@ -37,7 +37,7 @@ from gdnbench.workers.task import Phase, Task
 Tensors = dict[str, torch.Tensor]
 
 DRAWN = 1024  # tokens that are drawn at a time, but for calls that take more: the host waits for the GPU at each draw
-TOLD_S = 1.0  # between two reports of where a sequence is
+REPORT_S = 1.0  # between two reports of where a sequence is
 SLOWNESS = 10  # of a step in an interpreter
 
 
@@ -47,7 +47,7 @@ def follow_all(task: Task, channel: EventChannel) -> None:
     if isinstance(device, CpuDevice):
         torch.set_num_threads(1)  # operations are small: threads would wait for each other where cores are shared
     watch = TamperWatch(device)  # before declarations are loaded, which run code
-    catalog = load_catalog(map(Path, task.roots))
+    catalog = load_catalog(map(Path, task.roots), only=task.op)
     op = catalog.ops[task.op]
     numerics = load_sequence_numerics(op, catalog.op_folders[op.name])
     with device.current():
@@ -131,15 +131,15 @@ class _Progress:
     limit_s: float
 
     def __post_init__(self) -> None:
-        self._begun_s = self._told_s = monotonic()
+        self._begun_s = self._reported_s = monotonic()
 
     def __call__(self, tokens: int) -> None:
         now_s = monotonic()
-        if tokens and now_s - self._told_s < TOLD_S:
+        if tokens and now_s - self._reported_s < REPORT_S:
             return
         left_s = (now_s - self._begun_s) * (self.last / tokens - 1) if tokens else 0.0
         more = f", about {left_s / 60:.0f} min more" if left_s > 90 else ""
-        self._told_s = now_s
+        self._reported_s = now_s
         self.channel.send(StepBegun(self.case, f"token {tokens:,} of {self.last:,}{more}", self.limit_s))
 
 

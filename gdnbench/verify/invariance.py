@@ -127,9 +127,9 @@ class InvarianceTest:
                 launched.append(self._launch(step, catalog.at(chosen, at, self._gpu)))
         except Exception as error:
             return InvarianceResult(PATH, False, skipped=tell_raised(error, self._entry.folder))
-        told = f"{base.workspace.workload} | {len(launched)} calls of {label}"
+        pair = f"{base.workspace.workload} | {len(launched)} calls of {label}"
         comparison = _Comparison(None, one, launched[-1], steps=tuple(launched))
-        return self._compared(PATH, told, comparison, claimed=False, in_gates=True)
+        return self._compared(PATH, pair, comparison, claimed=False, in_gates=True)
 
     def _launched(self, kind: Invariance) -> Iterator[tuple[str, _Comparison]]:
         """Launches the pairs of a kind, one after the other; those that the kernel cannot do are left out."""
@@ -141,12 +141,12 @@ class InvarianceTest:
         else:
             for pair in self._pairs.of(workload, kind):
                 if all(map(self._can_do, (pair.one, pair.other, *([pair.second] if pair.second else [])))):
-                    yield pair.told, _Comparison(pair, self._first(pair.one), *self._others(pair))
+                    yield pair.difference, _Comparison(pair, self._first(pair.one), *self._others(pair))
             if kind == "batch":
                 yield from self._by_params_of_other_sizes()
 
     def _compared(
-        self, kind: Invariance | Literal["path"], told: str, comparison: _Comparison, *, claimed: bool, in_gates: bool
+        self, kind: Invariance | Literal["path"], pair: str, comparison: _Comparison, *, claimed: bool, in_gates: bool
     ) -> InvarianceResult:
         differing, of, first, largest = 0, 0, "", 0.0 if in_gates else None
         for spec, one, other in comparison.parts():
@@ -158,7 +158,7 @@ class InvarianceTest:
         if differing and largest is not None:
             largest = self._largest_in_gates(comparison)
         between = self._between(comparison.one, comparison.other) if differing else ""
-        return InvarianceResult(kind, claimed, told, 1, differing, of, first, largest, between)
+        return InvarianceResult(kind, claimed, pair, 1, differing, of, first, largest, between)
 
     def _between(self, one: _Launched, other: _Launched) -> str:
         """What the kernel does otherwise in one of two launches, as it declares it or as its launches show it."""
@@ -238,8 +238,8 @@ class InvarianceTest:
                 continue
             tried.append(self._chosen(other))
             batch = self._pairs.base(workload)
-            told = f"{workload} | with the params of {other.x_term}"
-            yield told, _Comparison(None, self._first(batch), self._launch(batch, (entry, variant)))
+            pair = f"{workload} | with the params of {other.x_term}"
+            yield pair, _Comparison(None, self._first(batch), self._launch(batch, (entry, variant)))
 
     def _chosen(self, workload: Workload) -> tuple[str, object]:
         _, variant = self._variant_at(workload)
@@ -329,8 +329,8 @@ def claim_gates(results: Sequence[InvarianceResult], scenario: str) -> tuple[Gat
 
 def _claim_gate(result: InvarianceResult, scenario: str) -> GateResult:
     status = Status.WRONG_NUMBERS if result.differing else Status.OK
-    told = result.reason if result.differing else ""
-    return GateResult(f"{result.kind}{GATE_SUFFIX}", scenario, float(result.differing), 0.0, "", status, told=told)
+    reason = result.reason if result.differing else ""
+    return GateResult(f"{result.kind}{GATE_SUFFIX}", scenario, float(result.differing), 0.0, "", status, told=reason)
 
 
 _TOO_LARGE = f"its tensors take more than {MOST_BYTES >> 30} GiB: name a smaller workload"

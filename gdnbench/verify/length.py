@@ -172,7 +172,7 @@ def fault_of(marks: Iterable[LengthMark], arithmetic: Dtype) -> str:
 
 
 def _faults(marks: Sequence[LengthMark], arithmetic: Dtype) -> Iterator[str]:
-    beside = _roundoffs(arithmetic)
+    allowance = _roundoffs(arithmetic)
     settled = [mark for mark in marks if mark.tokens >= SETTLED]
     for what, own, emulated in (
         ("state", "state_error", "emulated_state_error"),
@@ -180,7 +180,7 @@ def _faults(marks: Sequence[LengthMark], arithmetic: Dtype) -> Iterator[str]:
     ):
         for mark in marks:
             error, usual = getattr(mark, own), getattr(mark, emulated)
-            if not (isfinite(error) and error <= OVER * usual + beside):
+            if not (isfinite(error) and error <= OVER * usual + allowance):
                 allowed = f"its roundings alone give {usual:.2g}"
                 yield f"{_place(mark)}: error of the {what} {error:.2g}, and {allowed}"
         if len(settled) > 1:

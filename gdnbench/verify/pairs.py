@@ -18,8 +18,8 @@ from gdnbench.model.sequences import SequenceLayout
 from gdnbench.model.workload import Workload
 from gdnbench.verify.rotation import Workspaces
 
-BESIDE = 5  # tokens of a sequence that is only there to be another one
-MOST_BESIDE = 1024  # tokens of one on a GPU
+OTHERS = 5  # tokens of a sequence that is only there to be another one
+MOST_OTHERS = 1024  # tokens of one on a GPU
 
 FURTHER_SEED = 1009  # between the seeds of a workload's draws, of which some have a sequence of another in them
 
@@ -128,11 +128,11 @@ class Same:
 class Pair:
     """Two batches, and what they have in common; only outputs of tokens are compared if `tokens_only`.
 
-    `told` is what is the same for both but where they differ: `B=1 | B=8`. With a `second` batch the other's sequences
+    `difference` is what differs between them: `B=1 | B=8`. With a `second` batch the other's sequences
     go on there, from the state that the call before has left.
     """
 
-    told: str
+    difference: str
     one: Batch
     other: Batch
     same: tuple[Same, ...]
@@ -201,21 +201,21 @@ class InvariancePairs:
         base = self.base(drawn.workload)
         count = len(base.lengths)
         if count > 1:
-            beside = self.drawn(drawn.workload, 1)
-            beside.adopt(base, TokenSpan(0), TokenSpan(0))
+            others = self.drawn(drawn.workload, 1)
+            others.adopt(base, TokenSpan(0), TokenSpan(0))
             first = Same(TokenSpan(0), TokenSpan(0))
-            yield Pair(f"{drawn.workload} | other sequences beside the first", base, beside, (first,))
+            yield Pair(f"{drawn.workload} | other sequences beside the first", base, others, (first,))
         for size in COUNTS[self._where]:
             other = self.of_size(drawn.workload, size) if size != count else None
             if other is not None:
                 same = tuple(Same(TokenSpan(place), TokenSpan(place)) for place in range(min(size, count)))
-                yield Pair(drawn.told(other.workspace.workload), base, other, same)
+                yield Pair(drawn.name_difference(other.workspace.workload), base, other, same)
 
     def _of_size(self, workload: Workload, size: int) -> Batch | None:
         """A batch of so many sequences, the first as those of the workload; None if the op does not define it."""
         base, drawn = self.base(workload), self._drawn(workload)
-        beside = min(max(base.lengths[0], BESIDE), MOST_BESIDE) if self._where == "cuda" else BESIDE
-        changed = drawn.resized([*base.lengths[:size], *([beside, beside // 2 + 1] * size)][:size])
+        length = min(max(base.lengths[0], OTHERS), MOST_OTHERS) if self._where == "cuda" else OTHERS
+        changed = drawn.resized([*base.lengths[:size], *([length, length // 2 + 1] * size)][:size])
         if changed is None or self.op.tensor_bytes(changed) > MOST_BYTES:
             return None
         other = self.drawn(changed, 1)
@@ -248,13 +248,13 @@ class InvariancePairs:
         same = tuple(Same(TokenSpan(place, 0, cut[place]), TokenSpan(place, 0, cut[place])) for place in places)
         every = [spec.name for spec in base.workspace.op.inputs if base.has_tokens(spec)]
         behind = f"behind token {cut[places[0]]:,}"
-        for names, told in ((declared.gates, f"other gates {behind}"), (every, f"other tokens {behind}")):
+        for names, changed in ((declared.gates, f"other gates {behind}"), (every, f"other tokens {behind}")):
             further, other = self.drawn(drawn.workload, 1), self.drawn(drawn.workload)
             for place in places if names else ():
                 span = TokenSpan(place, cut[place])
                 other.adopt(further, span, span, names)
             if names:
-                yield Pair(f"{drawn.workload} | {told}", base, other, same, tokens_only=True)
+                yield Pair(f"{drawn.workload} | {changed}", base, other, same, tokens_only=True)
         shorter = drawn.resized([tokens or base.lengths[place] for place, tokens in enumerate(cut)])
         if shorter is not None:
             other = self.drawn(shorter, 1)
@@ -270,7 +270,7 @@ class InvariancePairs:
         if not layout.token_axes or layout.declared.state is None or not drawn.has_exact_state:
             return
         if layout.lengths:
-            lengths = tuple(length if length > grid else grid + BESIDE for length in lengths[:1])
+            lengths = tuple(length if length > grid else grid + OTHERS for length in lengths[:1])
         if lengths[0] <= grid:
             return
         firsts = [max(length // 2 // grid, 1) * grid for length in lengths]
@@ -303,7 +303,7 @@ class _Drawn:
         except ShapeError:
             return None
 
-    def told(self, other: Workload) -> str:
+    def name_difference(self, other: Workload) -> str:
         """What differs between the workload and another one: `B=1 | B=8`."""
         one, axis = (self.workload, other), self.layout.declared.axis
         if not self.layout.lengths:

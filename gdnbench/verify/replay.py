@@ -28,8 +28,8 @@ from gdnbench.workers.device import CpuDevice, CudaDevice, WorkerDevice, is_aliv
 from gdnbench.workers.task import Task
 
 OTHERS, COPIES, LAUNCHES = "other slots unchanged", "copies exact", "inputs and memory"
-_MOST_TOLD = 3
-SHRINK_S = 60.0  # after which a program that fails is told as it is by then
+_MOST_NAMED = 3
+SHRINK_S = 60.0  # after which a program that fails is printed as it is by then
 
 
 @dataclass
@@ -161,8 +161,8 @@ class Replay:
         pool, before = self._engine.pool, self._engine.pool.clone()
         taken = [BatchRow({}, (self._sequences[row.slot].slot,), to=row.to) for row in rows]
         if taken and "copy" in self._family:
-            _, told = self._engine.launch("copy", taken, {})
-            self._count(f"{self._family['copy'].variant.label} {LAUNCHES}", event, told, Status.UNSAFE)
+            _, faults = self._engine.launch("copy", taken, {})
+            self._count(f"{self._family['copy'].variant.label} {LAUNCHES}", event, faults, Status.UNSAFE)
         for row, copied in zip(rows, taken, strict=True):
             if "copy" not in self._family:
                 pool[row.to] = pool[copied.slots[0]]
@@ -183,8 +183,8 @@ class Replay:
         sequences = [self._named(row.slot) for row in event.rows]
         rows = [self._row(member, row, sequence) for row, sequence in zip(event.rows, sequences, strict=True)]
         before = self._engine.pool.clone()
-        outputs, told = self._engine.launch(call, rows, self._bank.weights)
-        self._count(f"{member.variant.label} {LAUNCHES}", event, told, Status.UNSAFE)
+        outputs, faults = self._engine.launch(call, rows, self._bank.weights)
+        self._count(f"{member.variant.label} {LAUNCHES}", event, faults, Status.UNSAFE)
         held = [sequence.carried if sequence else None for sequence in sequences]
         expected = self._float.expect(member, rows, held)
         self._gate(member, event, rows, outputs, expected)
@@ -270,8 +270,8 @@ class Replay:
             raise _FailedError(result.status, f"{result.gate}: {result.told}")
 
     def _count(self, gate: str, event: PoolEvent, wrong: Sequence[str], status: Status) -> None:
-        told = "; ".join(wrong[:_MOST_TOLD])
-        self._keep(GateResult(gate, str(event), float(len(wrong)), 0.0, "", status if wrong else Status.OK, told=told))
+        names, given = "; ".join(wrong[:_MOST_NAMED]), status if wrong else Status.OK
+        self._keep(GateResult(gate, str(event), float(len(wrong)), 0.0, "", given, told=names))
 
     def _check_others(self, before: torch.Tensor, written: Sequence[int], event: PoolEvent) -> None:
         """No slot but those that the event writes has other bits than before."""
