@@ -5,14 +5,7 @@
 // Of all sequences, not counting the last of each; the declaration counts them, too.
 constexpr int SEGMENTS = BLOCKS / GDN_HV > 1 ? BLOCKS / GDN_HV : 1;
 
-#include "chain.cuh"
 #include "transitions.cuh"
-
-#if CHAIN
-using Composing = gdn::ChainMemory;
-#else
-using Composing = gdn::ComposeMemory;
-#endif
 
 static_assert(GDN_V == gdn::ROWS && GDN_K == gdn::ROWS, "a block has all rows of the state, and of M");
 
@@ -116,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(gdn::COMPOSE_THREADS, 1)
     gdn_prefill_compose(const long long* __restrict__ cu_seqlens, const int* fates, const gdn::Transition* transitions,
                         float* begun, const long long chunks) {
   extern __shared__ __align__(1024) char bytes[];
-  auto& memory = *reinterpret_cast<Composing*>(bytes);
+  auto& memory = *reinterpret_cast<gdn::ComposeMemory*>(bytes);
   gdn::let_next_begin();
   const unsigned lane = threadIdx.x % gdn::WARP;
   const int warp = gdn::uniform(threadIdx.x / gdn::WARP);

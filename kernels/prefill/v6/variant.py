@@ -9,7 +9,6 @@ ROWS = 16  # of states that a block composes
 TRANSITION = 128 * 128 // 2 + 128 * 128 + 128 + 32  # fp32 that the struct Transition takes
 TRANSITION_BYTES = 168800  # what the kernel's struct TransitionMemory takes
 COMPOSE_BYTES = 4 * (32768 + 8192 + 512 + 16) + 16 * 272 + 16 * 16 + 8 * 8  # and ComposeMemory, without the fates
-CHAIN_BYTES = 16 * 272 + 16 * 16 + 16  # and what ChainMemory takes beside it
 COMPOSE_THREADS = 5 * 32
 BLOCK_BYTES = 231264  # and FusedMemory
 
@@ -39,7 +38,7 @@ def _segments(shape: Shape, params: Params) -> int:
 
 
 def _compose_bytes(shape: Shape, params: Params) -> int:
-    return COMPOSE_BYTES + 4 * _segments(shape, params) * params.CUTS + CHAIN_BYTES * params.CHAIN
+    return COMPOSE_BYTES + 4 * _segments(shape, params) * params.CUTS
 
 
 kernel = CudaKernel(
@@ -53,12 +52,11 @@ kernel = CudaKernel(
         ),
         "CUTS": Param(default=1, choices=(1, 2, 4), doc="transitions in a segment, worked out side by side"),
         "SILENT": Param(
-            default=4,
+            default=8,
             choices=(4, 8, 16),
             doc="chunks before its segment that a block of outputs goes through at most; where more matter, it waits",
         ),
         "LAST_FIRST": Param(default=1, choices=(0, 1), doc="1: the last segments' outputs first"),
-        "CHAIN": Param(default=1, choices=(0, 1), doc="1: composes by chain.cuh, 0: as prefill-v5 does, to the bit"),
         "ALIKE": Param(
             default=1,
             choices=(0, 1),
