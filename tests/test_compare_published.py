@@ -9,9 +9,16 @@ from committed import RESULTS
 from gdnbench.analyse.figure import SourceKind
 from gdnbench.analyse.sources import PUBLISHED_COLUMNS, find_published, list_published, load_published
 from gdnbench.errors import RunFormatError, UnknownNameError
+from gdnbench.profile.ncu.quantities import value_of
+from gdnbench.profile.ncu.store import read_profiles
 
-TABLES = ["b200", "b200-cupti", "contest", "flashinfer", "flashqla", "nvfp4", "rtx3090", "rtx3090-bv"]
-GPUS = {"contest": "b200", "flashinfer": "b200", "flashqla": "h200", "nvfp4": "b200"}  # of the others, in the name
+TABLES = [
+    *("b200", "b200-cupti", "b200-final", "b200-hints", "contest", "flashinfer", "flashqla", "fp8-gemm-pos", "nvfp4"),
+    *("rtx3090", "rtx3090-bv", "rtx3090-cupti", "rtx3090-final", "rtx3090-hints", "rtx3090-ncu"),
+]
+GPUS = {"contest": "b200", "flashinfer": "b200", "flashqla": "h200", "fp8-gemm-pos": "b200", "nvfp4": "b200"}
+"""Of the others it is in the name."""
+OPS = {"flashqla": "prefill", "fp8-gemm-pos": "fp8-gemm-pos", "nvfp4": "nvfp4-"}
 HEADER = ",".join((*PUBLISHED_COLUMNS[:2], "B", "HQ", "HV", "K", "V", *PUBLISHED_COLUMNS[2:]))
 ROW = "decode,decode-v4,1,4,8,128,128,nvbench,7.07,b200,a paper,2026-02-24,"
 
@@ -40,7 +47,16 @@ def test_every_figure_is_cited_and_has_a_time_and_no_more_certainty_than_was_pub
         assert math.isnan(figure.low_us)
         assert math.isnan(figure.high_us)
         assert figure.rounds_us.size == 0
-        assert figure.op.startswith({"flashqla": "prefill", "nvfp4": "nvfp4-"}.get(name, "decode"))
+        assert figure.op.startswith(OPS.get(name, "decode"))
+
+
+def test_published_counters_are_read_as_profiles_and_agree_with_the_published_durations():
+    folder = find_published(RESULTS, "rtx3090-ncu")
+    profiles = [each for path in folder.glob("*.csv") if path.name != "figures.csv" for each in read_profiles(path)]
+    durations = {(each.label, round(value_of(each, "duration_us") or 0, 3)) for each in profiles}
+    assert {each.gpu for each in profiles} == {"NVIDIA GeForce RTX 3090"}
+    figures = [each for each in load_published(folder).figures if each.kernel != "decode-flashinfer"]
+    assert all((each.label, each.time_us) in durations for each in figures)
 
 
 def test_a_citation_tells_where_when_and_what(tmp_path):
