@@ -6,8 +6,9 @@ count, nor do sweeps, which race the points of a kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from gdnbench.analyse.exit_code import gravest
@@ -192,26 +193,45 @@ def check_kernel(catalog: Catalog, op: str, name: str, terms: ReadyOptions) -> R
     return Readiness(candidate.label, declared.name, candidate.suite.name, tuple(_checks(candidate)))
 
 
-def _checks(candidate: Candidate) -> list[ReadyCheck]:
-    verified: list[Verification] = []
+Verified = list[Verification]
+"""The verification of a kernel; empty before it is there, and if there cannot be one."""
 
-    def check_numbers() -> ReadyCheck:
-        verified.append(verify_candidate(candidate))
-        return judge_numbers(candidate, verified[0])
 
-    def check_sanitizer() -> ReadyCheck:
-        if not verified:
-            reason = "it was not verified, and nothing that may not run is launched"
-            return ReadyCheck(SANITIZER, UNCHECKED, reason, candidate.command("verify"), ExitCode.PARTIAL)
-        return check_memory(candidate, verified[0])
+def _check_numbers(candidate: Candidate, verified: Verified) -> ReadyCheck:
+    verified.append(verify_candidate(candidate))
+    return judge_numbers(candidate, verified[0])
 
-    return [
-        _attempt(SOURCE, candidate.command("lint"), lambda: check_source(candidate)),
-        _attempt(BUILD, inspect_command(candidate, ()), lambda: check_build(candidate)),
-        _attempt(NUMBERS, candidate.command("verify"), check_numbers),
-        _attempt(SANITIZER, candidate.command("verify", "--sanitize"), check_sanitizer),
-        _attempt(SUITE, run_command(candidate), lambda: check_run(candidate)),
-    ]
+
+def _check_sanitizer(candidate: Candidate, verified: Verified) -> ReadyCheck:
+    if not verified:
+        reason = "it was not verified, and nothing that may not run is launched"
+        return ReadyCheck(SANITIZER, UNCHECKED, reason, candidate.command("verify"), ExitCode.PARTIAL)
+    return check_memory(candidate, verified[0])
+
+
+@dataclass(frozen=True)
+class ReadyStep:
+    """One line of the checklist: its name, the command that does the same or what is missing, and the check."""
+
+    name: str
+    command: Callable[[Candidate], Sequence[str]]
+    check: Callable[[Candidate, Verified], ReadyCheck]
+
+
+CHECKLIST: tuple[ReadyStep, ...] = (
+    ReadyStep(SOURCE, lambda it: it.command("lint"), lambda it, _: check_source(it)),
+    ReadyStep(BUILD, lambda it: inspect_command(it, ()), lambda it, _: check_build(it)),
+    ReadyStep(NUMBERS, lambda it: it.command("verify"), _check_numbers),
+    ReadyStep(SANITIZER, lambda it: it.command("verify", "--sanitize"), _check_sanitizer),
+    ReadyStep(SUITE, run_command, lambda it, _: check_run(it)),
+)
+"""What a kernel is held to before it is sent, in order; each is checked whether or not earlier ones passed."""
+
+
+def _checks(candidate: Candidate) -> Iterator[ReadyCheck]:
+    verified: Verified = []
+    for step in CHECKLIST:
+        yield _attempt(step.name, step.command(candidate), partial(step.check, candidate, verified))
 
 
 def _attempt(name: str, command: Sequence[str], check: Callable[[], ReadyCheck]) -> ReadyCheck:
@@ -231,6 +251,6 @@ def _of_broken(name: str, broken: Broken, terms: ReadyOptions) -> Readiness:
     first = broken_check(broken)
     rest = [
         ReadyCheck(each, UNCHECKED, "not looked at: it does not load", first.command, first.code)
-        for each in (BUILD, NUMBERS, SANITIZER, SUITE)
+        for each in (step.name for step in CHECKLIST if step.name != SOURCE)
     ]
     return Readiness(name, broken.name.partition("/")[0], terms.suite, (first, *rest))
