@@ -1,4 +1,4 @@
-"""Prints the causes that `gdnbench explain` found: as text with evidence and what to try, or as JSON."""
+"""Prints what `gdnbench explain` found, causes or strategies: as text with evidence and what to try, or as JSON."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rich.text import Text
 from gdnbench.diagnose.evidence import Basis, Cause, Evidence, EvidenceLine
 from gdnbench.diagnose.experiment import measure, profile
 from gdnbench.diagnose.launch import RunTimes
+from gdnbench.diagnose.strategies import JudgedStrategy, StrategyState
 from gdnbench.model.case import CodeState
 from gdnbench.model.gpu import format_serialized
 from gdnbench.origin import path_at_origin, with_folders
@@ -24,6 +25,54 @@ from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.render.units import OTHER_CODE, other_code, time_text
 from gdnbench.report.ncu import value_text
 from gdnbench.report.work import Work, work_blocks, work_of
+
+
+def strategies_answer(evidence: Evidence, judged: Sequence[JudgedStrategy], results: Path, profiles: Path) -> Answer:
+    """Returns every strategy with its state and evidence, and experiments for those that are untried."""
+    placed = [(each, each.experiment and with_folders(each.experiment.command, results, profiles)) for each in judged]
+    wanted = [command for state in _NEXT for each, command in placed if command and each.state is state]
+    following = wanted[0] if wanted else with_folders(measure(evidence).command, results, profiles)
+
+    def text(width: int) -> Iterator[Block]:
+        yield Note(f"{evidence.label}  {evidence.workload}", "title")
+        if evidence.launches:
+            yield Note(f"facts of {evidence.launches[0].entry_name}, the longest of its launches")
+        yield Table(_STRATEGY_COLUMNS, judged)
+        for each, command in placed:
+            if command and each.experiment and each.state is StrategyState.UNTRIED:
+                yield Note(Text.assemble((f"{each.strategy.title}: ", "bold"), shlex.join(command)), whole=True)
+                yield from _prose(f"{'':{_INDENT}}{each.experiment.why}", min(width, _WIDEST), _INDENT, "dim")
+
+    def document() -> dict[str, Any]:
+        rows = [
+            {
+                "strategy": each.strategy.name,
+                "title": each.strategy.title,
+                "state": each.state.value,
+                "evidence": list(each.evidence),
+                "command": shlex.join(command) if command else None,
+            }
+            for each, command in placed
+        ]
+        head = {"kernel": evidence.variant.kernel, "label": evidence.label, **evidence.workload.cells}
+        return {**head, "strategies": rows, "next": shlex.join(following)}
+
+    return Answer(text=lambda width: list(text(width)), document=document, next=following)
+
+
+_NEXT = (StrategyState.UNTRIED, StrategyState.UNKNOWN)
+_STATE_STYLES = {StrategyState.UNTRIED: "green", StrategyState.TRIED: "", StrategyState.RULED_OUT: "dim"}
+
+_STRATEGY_COLUMNS: list[Column[JudgedStrategy]] = [
+    Column("", lambda row: row.strategy.name, "strategy"),
+    Column("", lambda row: Text(row.state, style=_STATE_STYLES.get(row.state, "yellow")), "state"),
+    Column(
+        "",
+        lambda row: "; ".join(row.evidence) or ("a profile tells" if row.experiment else "nothing tells"),
+        "evidence",
+        fold=True,
+    ),
+]
 
 
 def explained_answer(

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.origin import PROFILES, RESULTS
+from gdnbench.origin import LEDGER, PROFILES, RESULTS
 from gdnbench.verbs import options
 
 
 def explain(
+    ctx: typer.Context,
     kernels: options.KernelArgument = None,
     kernel: options.KernelsOption = None,
     op: options.OpOption = "",
@@ -20,6 +21,11 @@ def explain(
     file: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="A report of ncu's: .ncu-rep or .csv.")
     ] = None,
+    strategies: Annotated[
+        bool,
+        typer.Option("--strategies", help="Instead of causes: usual ways to speed it up, judged."),
+    ] = False,
+    ledger: options.LedgerOption = LEDGER,
     profiles: options.ProfilesOption = PROFILES,
     results: options.ResultsOption = RESULTS,
     json: options.JsonOption = False,
@@ -31,12 +37,19 @@ def explain(
     the evidence and an experiment to run. Reads the newest profile of `gdnbench ncu`,
     the last run, and what the compiler makes of the kernel: the most with all three.
     Of a kernel of several launches, each launch is explained by itself.
+
+    --strategies walks a list of ways to make kernels faster, the first to try first:
+    untried, tried, ruled out, or unknown where a profile is missing, each with its
+    evidence: resources, counters, and entries of the ledger on the kernel.
     """
+    options.check_mode(ctx, "strategies", ("ledger",), ())
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.select import resolve_op
     from gdnbench.diagnose.gather import Question, gather, rank
+    from gdnbench.diagnose.strategies import judge_strategies
+    from gdnbench.ledger.file import read_ledger
     from gdnbench.render.output import print_answer
-    from gdnbench.report.explain import explained_answer
+    from gdnbench.report.explain import explained_answer, strategies_answer
     from gdnbench.verbs.progress import watch
 
     label = options.one_term(kernels, kernel, "gdnbench explain decode-v4")
@@ -44,6 +57,10 @@ def explain(
     question = Question(label, resolve_op(catalog, op, [label]), options.sizes(shape), gpu, file, profiles, results)
     with watch(quiet=quiet) as observer:
         evidence = gather(catalog, question, observer)
+    if strategies:
+        judged = judge_strategies(evidence, read_ledger(ledger).values())
+        print_answer(strategies_answer(evidence, judged, results, profiles), json=json)
+        return
     of_launches = [rank(launch) for launch in evidence.launches]
     answer = explained_answer(evidence, rank(evidence), of_launches, results, profiles)
     print_answer(answer, json=json)
