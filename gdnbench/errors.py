@@ -22,7 +22,7 @@ class ExitCode(IntEnum):
         member.meaning = meaning
         return member
 
-    OK = 0, "everything asked for was done"
+    OK = 0, "everything requested was done"
     REGRESSION = 1, "a measured regression, or a finding of lint"
     USAGE = 2, "a wrong option, name or value"
     WRONG_NUMBERS = 3, "a kernel's numbers are wrong"

@@ -46,7 +46,7 @@ _PANELS = {
         ),
         VerbRow(
             "ledger restore",
-            "Write the sources that an entry kept back, into a new folder or over the kernel's own.",
+            "Write the sources of an entry back, into a new folder or over the kernel's own.",
             "restore:restore",
         ),
     ),
@@ -106,7 +106,7 @@ _PANELS = {
         VerbRow("exchange", "Write kernels as files of flashinfer-bench; make kernels of such files."),
         VerbRow("mcp", "Serve the verbs as tools of the Model Context Protocol, for a language model.", "serve:mcp"),
     ),
-    "": (VerbRow("worker", "Do a job that another machine sent, and tell of it in lines of JSON.", "serve:worker"),),
+    "": (VerbRow("worker", "Do a job that another machine sent, and report it in lines of JSON.", "serve:worker"),),
 }
 """By the panel of `--help`, in its order; verbs of no panel are hidden."""
 

@@ -133,9 +133,9 @@ NESTED = {
     ),
     "floor": ("TorchKernel", "floor", "'copied'", "floor: 'copied', expected one of '', 'empty', 'copy', 'ablation'"),
     "device": ("TorchKernel", "runs_on", "('gpu',)", "runs_on: ('gpu',), expected tuple of one of 'cuda', 'cpu'"),
-    "target": ("CudaKernel", "target", "90", "target 90 is no architecture"),
-    "target-in-words": ("CudaKernel", "target", "'hopper'", "target 'hopper' is no architecture"),
-    "entry": ("TorchKernel", "entry", "'my bind'", "entry: 'my bind' is no name of a function"),
+    "target": ("CudaKernel", "target", "90", "target 90 is not an architecture"),
+    "target-in-words": ("CudaKernel", "target", "'hopper'", "target 'hopper' is not an architecture"),
+    "entry": ("TorchKernel", "entry", "'my bind'", "entry: 'my bind' is not the name of a function"),
     "check": ("TorchKernel", "check", "'never'", "check: 'never', expected function"),
 }
 

@@ -71,7 +71,7 @@ def test_a_calibration_that_is_stopped_keeps_its_runs_and_not_the_machines_recor
     sessions[1][3] = {"interrupted": True}  # its third run
     code, out, _ = command_line(*ARGUMENTS)
     assert code == ExitCode.INTERRUPTED
-    assert "partial: 3 runs were asked for" in " ".join(out.split())
+    assert "partial: 3 runs were requested" in " ".join(out.split())
     assert stored(tmp_path).runs == 2
     assert last_calibration(host_name(), "h200") == before
 

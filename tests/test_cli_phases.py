@@ -61,7 +61,7 @@ def test_a_kernel_is_stamped_by_a_worker_and_kept(command_line, worker, tmp_path
     [kept] = (tmp_path / "phases" / "decode-v4_WARPS=4").glob("*-h200-B8-qk4_v8.npz")
     assert str(kept) in out
     assert "stamping decode-v4:WARPS=4" in err
-    assert "7 launches were asked for, and the stamps of 5 fit" in out
+    assert "7 launches were requested, and the stamps of 5 fit" in out
 
 
 @pytest.mark.parametrize(

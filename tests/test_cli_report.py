@@ -52,7 +52,7 @@ def test_a_run_that_is_named_twice_is_shown_once(run, tmp_path):
         (["-o", "."], "ends in .html or .htm"),
         (["-o", "missing/report.html"], "there is no folder"),
         (["-o", "notes.md"], "ends in .html or .htm"),
-        (["-o", "full.html"], "is no regular file"),
+        (["-o", "full.html"], "is not a regular file"),
         ([RUN, "--nonsense"], "nonsense"),
     ],
     ids=str,

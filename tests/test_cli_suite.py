@@ -26,7 +26,7 @@ def test_of_several_ops_the_one_that_is_meant_is_told_where_nothing_says_which(c
     assert "nvfp4-gemv is an op, not a kernel" in said
     assert "--op nvfp4-gemv" in said
     _, _, other = command_line("run", "decode-v9", "--op", "layer", *words)
-    assert "decode-v9 is a kernel of decode, and those of another op are asked for" in " ".join(other.split())
+    assert "decode-v9 is a kernel of decode, and another op's are named" in " ".join(other.split())
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ WRONG = {
     "no GPU": (
         TRITON,
         5,
-        "nothing that was asked for can be measured here: decode-triton: needs a GPU",
+        "nothing requested can be measured here: decode-triton: needs a GPU",
         "gdnbench inspect decode-triton",
     ),
     "no GPU, and a baseline": ((*TRITON, "--baseline", "decode-reference"), 5, "needs a GPU", "gdnbench doctor"),

@@ -189,7 +189,7 @@ def test_kernels_with_files_that_cannot_be_read_stop_no_other(bench, tmp_path, v
     rows = {row["label"]: row for row in csv.DictReader(io.StringIO(done.out))}
     assert {rows[name]["status"] for name in ("test-unreadable", "test-latin")} == {"build-failed"}
     assert "unreadable: a file in it cannot be read: Input/output error" in rows["test-unreadable"]["reason"]
-    assert "kernel.cu:2: byte 0xfc is no UTF-8" in rows["test-latin"]["reason"]
+    assert "kernel.cu:2: byte 0xfc is not UTF-8" in rows["test-latin"]["reason"]
     assert rows["decode-reference"]["status"] == "ok"
 
 

@@ -143,7 +143,7 @@ def test_a_documented_command_runs(call, clone, monkeypatch, tmp_path, name):
     elif words[0] in {"run", "sweep", "score", "verify"} and "--dry-run" not in words:
         told = (
             "no second clock without a GPU", "No GPU here", "cannot run here: it needs a GPU",
-            "compute-sanitizer needs a GPU", "nothing that was asked for can be measured here",
+            "compute-sanitizer needs a GPU", "nothing requested can be measured here",
         )  # fmt: skip
         needs = any(words in said for words in told)
         assert (code == ExitCode.ENVIRONMENT and needs) or PLANNED in said, err

@@ -40,7 +40,7 @@ def test_an_op_and_its_kernel_verify_and_run_at_once(bench, take, tmp_path):
     assert done.code == 0, done.err
     answer = json.loads(done.out)
     assert (answer["ops"], answer["kernels"]) == ([OP], [KERNEL])
-    assert "constraints are kept" in done.err
+    assert "constraints are stored" in done.err
     catalog = load_catalog([tmp_path / "kernels"])
     assert not catalog.broken
     op = catalog.ops[OP]
@@ -182,7 +182,7 @@ def test_a_solution_is_imported_whatever_the_length_of_its_name(take, tmp_path, 
     [
         ({"reference": "def walk(): pass"}, "no function run"),
         ({"reference": "def run(:"}, "not Python"),
-        ({"axes": {"num_rows": {"type": "var"}}}, "which is no axis"),
+        ({"axes": {"num_rows": {"type": "var"}}}, "which is not an axis"),
         ({"axes": {"num_rows": {"type": "var"}, "hidden_size": {"type": "const"}}}, "has no value"),
         ({"axes": {"num_rows": {"type": "var"}, "hidden_size": {"type": "const", "value": -1}}}, "value"),
         ({"outputs": {"x": {"shape": [], "dtype": "float32"}}}, "an input and an output"),
@@ -208,7 +208,7 @@ def test_a_definition_that_does_not_fit_is_refused_in_words(take, tmp_path, chan
         ({"solution": solution()}, (), "is not among the files"),
         ({"solution": solution(language="tilelang"), "definition": definition()}, (), "TileLang"),
         ({"solution": solution(entry_point="main.py"), "definition": definition()}, (), "entry_point"),
-        ({"solution": solution(entry_point="none.py::run"), "definition": definition()}, (), "is no source"),
+        ({"solution": solution(entry_point="none.py::run"), "definition": definition()}, (), "is not a source"),
         ({"workloads": [{"definition": "x"}]}, (), "line 1"),
         ({"definition": definition(), "workloads": [line(3) | {"workload": {"axes": {}, "inputs": {}, "uuid": "u"}}]},
          (), "lacks the axis num_rows"),

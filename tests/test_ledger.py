@@ -338,4 +338,4 @@ def test_sources_that_would_fill_the_memory_are_refused():
 def test_a_ledger_that_cannot_be_written_is_told(home, begin):
     assert "cannot be" in begin(SLOWER, more=["--ledger", f"{'x' * 300}.jsonl"], code=ExitCode.ENVIRONMENT)
     for path in ("results", "/dev/null"):
-        assert "it is no plain file" in begin(SLOWER, more=["--ledger", path], code=ExitCode.ENVIRONMENT)
+        assert "it is not a plain file" in begin(SLOWER, more=["--ledger", path], code=ExitCode.ENVIRONMENT)

@@ -91,7 +91,7 @@ def test_what_is_no_expectation_is_refused_with_its_reason(text, why):
 
 @pytest.mark.parametrize("text", ["soon", "0 h", "1.5 closings", "-2 h", "3"])
 def test_what_is_no_effort_is_refused(text):
-    with pytest.raises(UsageError, match="no number of closings, hours or minutes"):
+    with pytest.raises(UsageError, match="not a number of closings, hours or minutes"):
         parse_effort(text)
 
 

@@ -62,6 +62,6 @@ def test_a_name_that_leads_out_of_the_folder_writes_nothing(home, begin, command
     for more in ([], ["--force"]):
         code, _, err = command_line("ledger", "restore", "1", *more)
         assert code == ExitCode.USAGE
-        assert "no file's name" in err
+        assert "not a file's name" in err
     assert not (home / "restored-1").exists()
     assert not list(home.parent.rglob("evil"))

@@ -204,4 +204,4 @@ def test_a_project_that_is_no_folder_is_refused(command_line, tmp_path):
     code, out, err = command_line("mcp", "--project", tmp_path / "nowhere", columns="500")
     assert code == 2
     assert out == ""
-    assert "is no folder" in " ".join(err.split())
+    assert "is not a folder" in " ".join(err.split())

@@ -122,7 +122,7 @@ def test_a_file_that_does_not_fit_is_refused_with_what_was_expected(fault, tmp_p
 @pytest.mark.parametrize("kept", [0, 5, 100, -1])
 def test_a_file_that_is_cut_off_is_refused(kept, tmp_path):
     (tmp_path / "x.safetensors").write_bytes(save(tensors_of("decode"))[:kept])
-    with pytest.raises(UsageError, match="is no whole file of safetensors") as raised:
+    with pytest.raises(UsageError, match="is not a whole file of safetensors") as raised:
         read_captured(CATALOG.ops["decode"], tmp_path / "x.safetensors", {})
     assert "q bf16 [B, 1, HQ, K]" in raised.value.hint
 

@@ -76,7 +76,7 @@ def test_on_a_cpu_noise_is_a_warning_and_no_failure():
 
 def test_nothing_measured_says_of_what_and_why():
     rows = [BASELINE, SAME, failed(case("decode-v4"), Status.UNSUPPORTED, "needs a GPU")]
-    with pytest.raises(MachineError, match="nothing that was asked for can be measured here: decode-v4: needs a GPU"):
+    with pytest.raises(MachineError, match="nothing requested can be measured here: decode-v4: needs a GPU"):
         refuse_nothing_measured(ExitCode.ENVIRONMENT, rows)
     refuse_nothing_measured(ExitCode.BUILD, rows)
 

@@ -164,7 +164,7 @@ def test_parts_of_a_sweep_become_the_sweep(tmp_path):
         (lambda parts, _: change(parts[1], settings={"samples": 3}), "differ in the setting samples"),
         (lambda parts, _: change(parts[1], part={"number": 3, "of": 3}), "named twice"),
         (lambda parts, _: copy_as(parts, 2), "is in two parts"),
-        (lambda parts, measured: parts.append(measured[0]), "is no part of a run"),
+        (lambda parts, measured: parts.append(measured[0]), "is not a part of a run"),
     ],
 )
 def test_what_is_no_whole_run_is_refused_and_every_part_stays(tmp_path, parts, measured, harm, told):

@@ -34,7 +34,7 @@ def test_a_triton_kernel_may_need_an_architectures_instructions(arch):
 
 
 def test_what_is_no_architecture_is_refused_when_declared():
-    with pytest.raises(DeclarationError, match="since 'hopper' is no architecture"):
+    with pytest.raises(DeclarationError, match="since 'hopper' is not an architecture"):
         TritonKernel(name="t", entry="f", grid=lambda s, p: (1,), since="hopper")
 
 

@@ -53,11 +53,11 @@ def _op(**changed):
     ("changed", "why"),
     [
         ({"inputs": ()}, "inputs"),
-        ({"inputs": (TensorSpec("x", ("M",), "fp32"),)}, "M is no axis"),
+        ({"inputs": (TensorSpec("x", ("M",), "fp32"),)}, "M is neither an axis"),
         ({"inputs": (TensorSpec("N", (4,), "fp32"),)}, "N: .* twice"),
         ({"outputs": (TensorSpec("x", ("N",), "fp32"),), "gates": (UlpGate("x", 1, 0),)}, "x: .* twice"),
         ({"gates": ()}, "y: no gate"),
-        ({"gates": (UlpGate("x", 1, 0), UlpGate("y", 1, 0))}, "x, which is no output"),
+        ({"gates": (UlpGate("x", 1, 0), UlpGate("y", 1, 0))}, "x, which is not an output"),
         ({"outputs": (TensorSpec("y", ("N",), "int32"),)}, "y: int32 has no ulp"),
         ({"copy": ("x", "z")}, "copy"),
         ({"copy": ("x",)}, "copy"),
@@ -98,7 +98,7 @@ def test_a_workload_keeps_the_name_that_a_suite_gives_it_and_is_the_same_without
     assert named[0] == decode_at(B=1)
     assert hash(named[0]) == hash(decode_at(B=1))
     assert Shape("small", B=1) == Shape(B=1)
-    with pytest.raises(DeclarationError, match="no short line"):
+    with pytest.raises(DeclarationError, match="not a short line"):
         Shape("two\nlines", B=1)
 
 
@@ -130,9 +130,9 @@ def test_an_axis_may_decide_an_element_type():
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"compile_time": False}, "BITS is no axis that kernels are compiled for"),
-        ({"dtype": DtypeOf("KIND", {32: "fp32"})}, "KIND is no axis"),
-        ({"dtype": DtypeOf("BITS", {16: "bf16"})}, "BITS=32 is no element type"),
+        ({"compile_time": False}, "BITS is not an axis that kernels are compiled for"),
+        ({"dtype": DtypeOf("KIND", {32: "fp32"})}, "KIND is not an axis"),
+        ({"dtype": DtypeOf("BITS", {16: "bf16"})}, "BITS=32 is not an element type"),
         ({"dtype": DtypeOf("BITS", {32: "fp32", 8: "int8"})}, "int8 has no ulp"),
         ({"dtype": DtypeOf("BITS", {32: "float"})}, "no dtype 'float'"),
     ],

@@ -180,10 +180,10 @@ def test_a_file_that_is_not_of_text_or_not_a_file_is_told(tmp_path):
     with pytest.raises(ReportFormatError, match=r"p\.csv cannot be read: 'utf-8'"):
         read_profiles(tmp_path / "p.csv")
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(ReportFormatError, match=r"folder\.csv is no file"):
+    with pytest.raises(ReportFormatError, match=r"folder\.csv is not a file"):
         read_profiles(tmp_path / "folder.csv")
     os.mkfifo(tmp_path / "pipe.csv")  # which would be waited for
-    with pytest.raises(ReportFormatError, match=r"pipe\.csv is no file"):
+    with pytest.raises(ReportFormatError, match=r"pipe\.csv is not a file"):
         read_profiles(tmp_path / "pipe.csv")
     with pytest.raises(ReportFormatError, match="cannot be read"):
         read_profiles(tmp_path / "null\0byte.csv")

@@ -48,7 +48,7 @@ FAULTS = {
         "OUT_OF_BOUNDS", 4, "an address in no tensor", "b[i] = *(const float*)(size_t)(8 * i);"
     ),
     "a vector that is not aligned": fault(
-        "MISALIGNED", 4, "reads 16 bytes at an address that is no multiple of 16",
+        "MISALIGNED", 4, "reads 16 bytes at an address that is not a multiple of 16",
         "float4 v = *(const float4*)(a + i % 16);", "b[i] = v.x + v.y + v.z + v.w;",
     ),
     "shared memory past the end": fault(

@@ -220,7 +220,7 @@ FAULTS = {
     ),
     "a row that is not aligned": (
         {"before": ALL + " __syncwarp(); if (i == 5) row += 8;", "act": LOADS, "after": KEEP}, {},
-        ("MISALIGNED", 0, "thread 5 of block 0 reads 16 bytes at an address that is no multiple of 16"),
+        ("MISALIGNED", 0, "thread 5 of block 0 reads 16 bytes at an address that is not a multiple of 16"),
     ),
     "a stored row that is not aligned": (
         {"before": "if (i == 9) row += 4;", "act": STORES, "after": "__syncwarp();" + KEEP}, {},

@@ -67,7 +67,7 @@ FAULTS = {
     "fewer bytes than expected": ({"expect": "if (i == 0) EXPECT(64 * BOX + 16);"}, "BARRIER", "wait", "waits"),
     "a box at an address of 64 bytes": (
         {"copy": "if (i == 0) { uint4* const all = box; { uint4* const box = all + 4; COPY; } }"}, "MISALIGNED", "copy",
-        "no multiple of 128",
+        "not a multiple of 128",
     ),
 }  # fmt: skip
 

@@ -91,7 +91,7 @@ def test_a_run_that_goes_on_elsewhere_takes_its_captured_inputs_along(laptop, se
 @pytest.mark.parametrize(
     ("table", "variables", "code", "told"),
     [
-        ("", {"GDNBENCH_KERNELS": "/no/such folder"}, 2, "/no/such folder is no folder of kernels"),
+        ("", {"GDNBENCH_KERNELS": "/no/such folder"}, 2, "/no/such folder is not a folder of kernels"),
         ('python = "/no/such python"', {}, 5, "gdnbench does not start on this machine"),
         ('workdir = "/dev/null/jobs"', {}, 5, "here has no folder /dev/null/jobs"),
     ],
@@ -150,7 +150,7 @@ def test_resuming_here_what_began_elsewhere_says_where(laptop, monkeypatch):
     monkeypatch.setattr("gdnbench.measure.start.list_gpus", lambda: ())
     done = laptop("run", "--resume", RUN)
     assert done.code == 5
-    assert "it began elsewhere: --on lab" in done.err
+    assert "it began on another machine: --on lab" in done.err
 
 
 # What a target without an interpreter gets. `uv` is a stand-in: a download of torch is no test.

@@ -74,7 +74,7 @@ def in_process(folder, job):
     [
         ({"schema": 2}, "of schema 2; this gdnbench knows 1"),
         ({"words": []}, "words"),
-        ({"words": ["sh", "-c", "true"]}, "'sh' is no job"),
+        ({"words": ["sh", "-c", "true"]}, "'sh' is not a job"),
         ({"words": "run --kernel all"}, "words: Expected `array`, got `str`"),
         ({"words": ["run", 1]}, "words[1]"),
         ({"environment": {"A=B": "c"}}, "environment"),

@@ -132,7 +132,7 @@ def test_a_run_of_one_workload_without_samples_or_times_is_shown(tmp_path):
 
 
 def test_a_run_without_samples_says_that_it_kept_none(tmp_path, page):
-    said = "No samples were kept with this run, so their distribution is not shown."
+    said = "No samples were stored with this run, so their distribution is not shown."
     one = made(tmp_path, store_run(tmp_path, samples=False))
     assert one.seen.count(said) == 1
     assert "All samples" not in one.seen

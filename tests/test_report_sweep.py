@@ -78,7 +78,7 @@ def test_the_declaration_leaves_out_what_the_nearest_workloads_say_already(tmp_p
 def test_a_run_that_swept_nothing_is_refused(tmp_path, shown):
     store_sweep(tmp_path, JOINT)
     (tmp_path / "sweep.json").unlink()
-    with pytest.raises(UsageError, match="is no sweep") as caught:
+    with pytest.raises(UsageError, match="is not a sweep") as caught:
         shown(folder=tmp_path)
     assert "gdnbench sweep" in caught.value.hint
 

@@ -98,5 +98,5 @@ def test_none_and_all_have_one_end():
 
 @pytest.mark.parametrize(("count", "trials", "confidence"), [(3, 2, 0.95), (-1, 2, 0.95), (1, 2, 1.0)])
 def test_what_is_no_share_is_refused(count, trials, confidence):
-    with pytest.raises(ValueError, match=r"no share|confidence"):
+    with pytest.raises(ValueError, match=r"not a share|confidence"):
         share_of(count, trials, confidence)

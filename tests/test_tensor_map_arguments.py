@@ -104,7 +104,7 @@ def test_a_box_begins_at_a_multiple_of_16_bytes_of_a_row(case, column):
     entry, variant, workload, workspace = case(MAP.format(64, 128))
     workspace.inputs["begin"][3:5, 2] = column
     (found,) = InterpretedCuda(entry, variant, workload, "sm_90").run(workspace).findings
-    text = f"thread 0 of block 3 copies a box that begins at byte {2 * column} of a row, which is no multiple of 16"
+    text = f"thread 0 of block 3 copies a box that begins at byte {2 * column} of a row, which is not a multiple of 16"
     assert (found.fault, found.text, found.count, "kernel.cu:14" in str(found.at)) == ("misaligned", text, 2, True)
 
 

@@ -137,7 +137,7 @@ def test_kernels_of_two_ops_are_refused_with_the_ops(bench, verb):
 def test_a_baseline_beside_nothing_is_not_measured(bench):
     done = bench("run", "gemm-cuda", "--gpu", "cpu", "--out", str(bench.home / "nothing"))
     without_gpu(done)
-    assert "nothing that was asked for can be measured here: gemm-cuda: needs a GPU" in done.err
+    assert "nothing requested can be measured here: gemm-cuda: needs a GPU" in done.err
     assert "`gdnbench inspect gemm-cuda` needs no GPU" in done.err
     assert (done.out, (bench.home / "nothing").exists()) == ("", False)
 
@@ -203,8 +203,8 @@ def test_what_an_ops_author_knows_stands_below_the_findings_that_it_is_about(tmp
     ("hint", "told"),
     [
         ('Hint("x", causes=("latencies",))', "explain has no rule latencies: too_few_warps, "),
-        ('Hint("")', "the hint '' is no line"),
-        ('Hint("two\\nlines")', "is no line"),
+        ('Hint("")', "the hint '' is not a line"),
+        ('Hint("two\\nlines")', "is not a line"),
     ],
 )
 def test_a_hint_that_makes_no_sense_breaks_its_op_with_file_and_line(tmp_path, hint, told):

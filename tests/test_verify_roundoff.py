@@ -227,9 +227,9 @@ def test_a_size_that_would_hold_nothing_is_refused(functions, why):
     [
         (RoundoffGate("y", limit=0.0), "lets nothing pass"),
         (RoundoffGate("y", limit=float("nan")), "lets nothing pass"),
-        (RoundoffGate("y", arithmetic="int8"), "'int8' is none of bf16"),
-        (RoundoffGate("y", arithmetic="fp31"), "'fp31' is none of bf16"),
-        (RoundoffGate("x"), "x, which is no output"),
+        (RoundoffGate("y", arithmetic="int8"), "'int8' is not one of bf16"),
+        (RoundoffGate("y", arithmetic="fp31"), "'fp31' is not one of bf16"),
+        (RoundoffGate("x"), "x, which is not an output"),
     ],
 )
 def test_a_gate_that_makes_no_sense_is_refused_when_declared(gate, why):

@@ -298,9 +298,9 @@ def test_programs_are_read_as_they_are_written():
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("q1", "q1 is no event"),
-        ("d", "d is no event"),
-        ("d1:", "d1: is no event"),
+        ("q1", "q1 is not an event"),
+        ("d", "d is not an event"),
+        ("d1:", "d1: is not an event"),
         ("d1,1", "slot 1 is there twice"),
         ("c1>2,3>2", "slot 2 is there twice"),
         ("d64", "there is no slot 64"),
@@ -358,12 +358,12 @@ def test_a_family_that_does_not_go_together_is_refused(catalog, labels, shape, t
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ({"call": "decod"}, "is none of prefill, decode, verify, copy"),
-        ({"slot": "slots"}, "slots is no input"),
-        ({"state": ("pool", "pool")}, "pool is no output"),
-        ({"axis": "N"}, "N is no axis of a tensor"),
-        ({"axis": "slots"}, "slots is no axis of workloads"),
-        ({"gates": ("output",)}, "output is no input"),
+        ({"call": "decod"}, "is not one of prefill, decode, verify, copy"),
+        ({"slot": "slots"}, "slots is not an input"),
+        ({"state": ("pool", "pool")}, "pool is not an output"),
+        ({"axis": "N"}, "N is not an axis of a tensor"),
+        ({"axis": "slots"}, "slots is not an axis of workloads"),
+        ({"gates": ("output",)}, "output is not an input"),
         ({"state": None}, "`slot` is of a pool of states"),
         ({"call": "prefill"}, "`ends` of the op says where"),
         ({"call": "copy"}, "`copy` has an input `to`"),

@@ -83,7 +83,7 @@ class Rotation:
         self._gpu.log.append(("renew", placement.input_ranges))
 
     def judge(self):
-        """The oracle's own work, a fill among it, is none of the case's."""
+        """The oracle's own work, a fill among it, is not one of the case's."""
         self.judged += 1
         self._gpu.do(FILL, 1_000)
         self._gpu.do("oracle", 5_000)

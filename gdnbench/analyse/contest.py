@@ -216,7 +216,9 @@ def contest_of_run(folder: Path, op: Op, suite_name: str, over: Sequence[str]) -
     else that baseline. UsageError is raised for a sweep or a step, or a run without such a workload or baseline.
     """
     if read_sweep(folder):
-        raise UsageError(f"{folder.name} is no run of kernels over workloads", "name a run: gdnbench runs lists them")
+        raise UsageError(
+            f"{folder.name} is not a run of kernels over workloads", "name a run: gdnbench runs lists them"
+        )
     info, measurements = read_run(folder)
     suite = suite_of(info)
     if suite is None or suite.name != suite_name:

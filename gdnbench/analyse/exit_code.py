@@ -46,7 +46,7 @@ def refuse_nothing_measured(
     for row in asked_for(measurements, baseline_named=baseline_named):
         reasons.setdefault(row.reason, []).append(row.case.variant.kernel)
     text = "; ".join(f"{', '.join(dict.fromkeys(kernels))}: {why}" for why, kernels in reasons.items())
-    raise MachineError(f"nothing that was asked for can be measured here: {text}", "see `gdnbench doctor`")
+    raise MachineError(f"nothing requested can be measured here: {text}", "see `gdnbench doctor`")
 
 
 def asked_for(measurements: Iterable[Measurement], *, baseline_named: bool = False) -> list[Measurement]:

@@ -192,5 +192,5 @@ def _nothing_in_common(
         labels = first_of(list(dict.fromkeys(entry.figure.label for entry in inside)), most=4)
         workloads = first_of(list(dict.fromkeys(str(entry.figure.workload) for entry in inside)), most=4)
         lines.append(f"{' '.join(column)} has {labels} at {workloads}")
-    lines[-1] += f"; a case is told by {', '.join(row_keys)}: --rows joins by less"
+    lines[-1] += f"; a case is identified by {', '.join(row_keys)}: --rows joins by less"
     return UsageError("there is no common case with a time", "\n".join(lines))

@@ -84,7 +84,7 @@ def _read(folder: Path) -> StoredPart:
     info = read_info(folder)
     part = part_of(info)
     if part is None:
-        raise UsageError(f"{info.run_id} is no part of a run", "a part is measured by `gdnbench run --part 1/4 ...`")
+        raise UsageError(f"{info.run_id} is not a part of a run", "a part is measured by `gdnbench run --part 1/4 ...`")
     if not info.complete:
         finish = shlex.join(["gdnbench", "run", "--resume", info.run_id])
         raise UsageError(f"{info.run_id} is not complete", f"finish it: {finish}")

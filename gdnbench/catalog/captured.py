@@ -127,7 +127,7 @@ def _read(op: Op, path: Path, sizes: Sizes) -> CapturedFile:
     except OSError as error:
         raise UsageError(f"--inputs {path}: {error.strerror or error}", "name a file or a folder of files") from error
     except SafetensorError as error:
-        raise UsageError(f"--inputs {path} is no whole file of safetensors: {error}", _expected(op)) from error
+        raise UsageError(f"--inputs {path} is not a whole file of safetensors: {error}", _expected(op)) from error
     tensors = {name: _Stored(each["dtype"], tuple(each["shape"]), each["data"]) for name, each in stored}
     try:
         workload = _workload_of(op, tensors, sizes)

@@ -132,7 +132,7 @@ def _check_source(path: Path | str) -> None:
 def _check_against(kernel: Kernel, op: Op) -> None:
     entries = [kernel.entry, *(each.entry for each in getattr(kernel, "launches", ()))]
     if strange := [entry for entry in entries if entry and not entry.isidentifier()]:
-        raise DeclarationError(f"entry: {strange[0]!r} is no name of a function")
+        raise DeclarationError(f"entry: {strange[0]!r} is not the name of a function")
     taken = {*op.workloads.names, *op.derived, *op.scalars, *(tensor.name for tensor in op.tensors)}
     if both := sorted(taken & kernel.params.keys()):
         raise DeclarationError(f"param {', '.join(both)}: {op.name} has an axis, tensor or scalar of this name")
@@ -147,9 +147,9 @@ def _check_against(kernel: Kernel, op: Op) -> None:
     inputs, outputs = ({spec.name: spec for spec in specs} for specs in (op.inputs, op.outputs))
     for target, source in kernel.in_place.items():
         if target not in outputs:
-            raise DeclarationError(f"in_place: {target} is no output of {op.name}")
+            raise DeclarationError(f"in_place: {target} is not an output of {op.name}")
         if source not in inputs:
-            raise DeclarationError(f"in_place: {target} starts from {source}, which is no input of {op.name}")
+            raise DeclarationError(f"in_place: {target} starts from {source}, which is not an input of {op.name}")
         output, start = outputs[target], inputs[source]
         if (output.dims, output.dtype) != (start.dims, start.dtype):
             raise DeclarationError(f"in_place: {target} and {source} differ in sizes or element type")
@@ -239,7 +239,7 @@ def _read_suite(path: Path, op: Op) -> dict[Shape, float]:
             try:
                 weights[shape] = float(weight)
             except ValueError as error:
-                raise DeclarationError(f"{where}: the weight {weight} is no number") from error
+                raise DeclarationError(f"{where}: the weight {weight} is not a number") from error
     except (OSError, ValueError, csv.Error) as error:
         raise DeclarationError(f"{path.name}: {error}") from error
     if not weights:

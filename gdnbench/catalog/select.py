@@ -82,7 +82,7 @@ def unknown_kernel(catalog: Catalog, name: str, known: Sequence[str]) -> Gdnbenc
     if name in catalog.ops:
         return UnknownNameError(f"{name} is an op, not a kernel", f"--op {name} means all of its kernels")
     if owner := catalog.owner(name):
-        message = f"{name} is a kernel of {owner.op.name}, and those of another op are asked for"
+        message = f"{name} is a kernel of {owner.op.name}, and another op's are named"
         return UnknownNameError(message, f"leave --op out, or give --op {owner.op.name}")
     hint = did_you_mean(name, known, "`gdnbench list` shows every kernel", cutoff=0.5)
     return UnknownNameError(f"there is no kernel {name}", hint)

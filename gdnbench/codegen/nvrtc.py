@@ -142,7 +142,7 @@ def _text_in(source: Path) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        said = f"{source}:{line}: byte {content[error.start]:#04x} is no UTF-8"
+        said = f"{source}:{line}: byte {content[error.start]:#04x} is not UTF-8"
         raise BuildError(said, "save the file as UTF-8") from error
 
 

@@ -160,7 +160,7 @@ def fewer_instructions(evidence: Evidence) -> Experiment:
         why = f"{_times(evidence, faster)}: which counters {change}?"
         return _at_workload(evidence, why, "ncu", evidence.label, *both)
     if evidence.entry.kernel.params:
-        return sweep(evidence, (), "which params do the least beside the work?")
+        return sweep(evidence, (), "which params do the least besides the work?")
     if isinstance(evidence.entry.kernel, TorchKernel):
         return measure(evidence)
     return _at_workload(evidence, "which instructions are not the op's own?", "inspect", evidence.label)

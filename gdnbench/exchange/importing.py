@@ -132,7 +132,7 @@ def _import_op(to: Path, definition: Definition, files: DataSetFiles, imported: 
     imported.ops.append(name)
     imported.folders.append(folder)
     if definition.constraints:
-        imported.notes.append(f"{name}: its constraints are kept in {DEFINITION_FILE}, and not checked")
+        imported.notes.append(f"{name}: its constraints are stored in {DEFINITION_FILE}, and not checked")
 
 
 def _check_op(folder: Path) -> None:

@@ -48,7 +48,7 @@ def standing_alone(source: str, path: Path) -> str:
         raise UsageError(f"{path} defines run(), which is the reference's own", "call it otherwise")
     oracle = defined[_ORACLE]
     if isinstance(oracle, ast.FunctionDef) and any(each.arg == "workload" for each in oracle.args.args):
-        raise UsageError(f"{path}: the oracle takes a workload, which a reference is not told", "it is not exported")
+        raise UsageError(f"{path}: the oracle takes a workload, and a reference gets none", "it is not exported")
     wanted = _reached(_ORACLE, defined)
     used = [node for node in tree.body if any(defined[name] is node and name in wanted for name in _names(node))]
     for node in used:

@@ -193,7 +193,7 @@ def parse_definition(text: str, where: str) -> Definition:
             raise UsageError(f"{where}: the axis {name[:40]!r} is constant and has no value", _MEND)
     for name, tensor in definition.tensors.items():
         if unknown := [each for each in tensor.shape or () if each not in definition.axes]:
-            raise UsageError(f"{where}: {name} has the size {unknown[0][:40]!r}, which is no axis", _MEND)
+            raise UsageError(f"{where}: {name} has the size {unknown[0][:40]!r}, which is not an axis", _MEND)
     try:
         body = ast.parse(definition.reference).body
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -210,7 +210,7 @@ def parse_solution(text: str, where: str) -> Solution:
     if twice := sorted({path for path in paths if paths.count(path) > 1}):
         raise UsageError(f"{where}: the source {twice[0]} is there twice", _MEND)
     if solution.spec.entry_file not in paths:
-        raise UsageError(f"{where}: the entry point's file {solution.spec.entry_file[:80]!r} is no source", _MEND)
+        raise UsageError(f"{where}: the entry point's file {solution.spec.entry_file[:80]!r} is not a source", _MEND)
     return solution
 
 

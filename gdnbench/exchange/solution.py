@@ -266,7 +266,7 @@ def _headers(entry: CatalogEntry) -> dict[str, str]:
         is_home = (home / name).resolve() == path.resolve() and ".." not in Path(name).parts
         if not is_home or paths.setdefault(name, path) != path:
             text = f"{entry.source} includes {name}, which a Solution cannot hold"
-            raise UsageError(text, "put it beside the kernel")
+            raise UsageError(text, "put it into the kernel's folder")
     return {name: read_text(path) for name, path in paths.items()}
 
 

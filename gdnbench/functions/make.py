@@ -215,7 +215,7 @@ class _Op:
             unknown.append("that")
         if unknown:
             hint = f"there are {', '.join(axes)}, numbers, + - * // and brackets: {option} '(M+3)//4'"
-            raise UsageError(f"{option} {text}: {unknown[0]} is no size", hint)
+            raise UsageError(f"{option} {text}: {unknown[0]} is not a size", hint)
         return re.sub(r"([A-Za-z_]\w*)", r"shape.\1", text)
 
     def _arguments(self, function: FunctionName) -> tuple[str, ...]:
@@ -233,7 +233,7 @@ class _Op:
                 arguments.append(outputs.pop(0))
             else:
                 hint = f"inputs are {', '.join(self.names)}, sizes int {', '.join(axes)}, further pointers are outputs"
-                raise UsageError(f"{function.title} has the parameter {each.name}, which is none of these", hint)
+                raise UsageError(f"{function.title} has the parameter {each.name}, which is not one of these", hint)
         if outputs:
             raise UsageError(f"{function.title} has no parameter for {outputs[0]}", "outputs are its further pointers")
         return tuple(arguments)

@@ -136,7 +136,7 @@ def _tensor(found: re.Match[str], option: str, axes: dict[str, int | None]) -> T
 def _size(part: str, own: str, option: str, axes: dict[str, int | None]) -> str:
     found = _SIZE.fullmatch(part)
     if not found:
-        raise UsageError(f"{option}: {part!r} is no size", f"write {GRAMMAR}")
+        raise UsageError(f"{option}: {part!r} is not a size", f"write {GRAMMAR}")
     name, size = found[1] or own, int(found[2] or found[3] or 0) or None
     before = axes.setdefault(name, size)
     if size and before not in {None, size}:

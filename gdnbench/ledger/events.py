@@ -149,7 +149,7 @@ def _measured_before(
     before, where = measure_here(catalog, op.name, variant.label, workload, typed.quantity, arch, observer)
     if not math.isfinite(before):
         raise UsageError(
-            f"the numbers of {variant.label} are wrong now: no change is told from them", "verify it first"
+            f"the numbers of {variant.label} are wrong now: no change can be measured from them", "verify it first"
         )
     return replace(expectation, text=text, before=before, where=where)
 

@@ -195,14 +195,14 @@ _EFFORT = re.compile(r"(?P<number>\d{1,6}(?:\.\d{1,3})?)\s*(?P<unit>closings?|h|
 
 
 def parse_effort(text: str) -> Effort:
-    """Reads `--effort`, which may be empty; UsageError for what is no number of closings, hours or minutes."""
+    """Reads `--effort`, which may be empty; UsageError for what is not a number of closings, hours or minutes."""
     match = _EFFORT.fullmatch(text.strip())
     if not text.strip():
         return Effort()
     is_whole = match and (not match["unit"].startswith("closing") or match["number"].isdigit())
     if not match or not is_whole or not float(match["number"]):
         raise UsageError(
-            f"--effort {text!r}: it is no number of closings, hours or minutes", "as in 3 closings, or 2 h"
+            f"--effort {text!r}: it is not a number of closings, hours or minutes", "as in 3 closings, or 2 h"
         )
     number = float(match["number"])
     if match["unit"].startswith("closing"):

@@ -53,7 +53,7 @@ def unpack(packed: str) -> dict[str, str]:
     except (zlib.error, ValueError) as error:
         raise SchemaError(f"sources: {error}") from error
     if not inflate.eof:
-        raise SchemaError("sources: cut off, or larger than any that was kept")
+        raise SchemaError("sources: cut off, or larger than any that was stored")
     return decode_json(text, dict[str, str])
 
 
@@ -87,7 +87,7 @@ def change_of(entry: LedgerEntry, current: CatalogEntry | None) -> Change:
         raise RunFormatError(f"entry {entry.opened.id}: {error}", MEND) from error
     now = read_sources(current) if current else {}
     if not before:
-        return Change(note=f"no difference can be shown: {kernel} was too large to be kept")
+        return Change(note=f"no difference can be shown: {kernel} was too large to be stored")
     if measured:
         lines = difference(before, measured, name="measured")
         if not lines:
@@ -134,7 +134,7 @@ def read_ledger(path: Path) -> Entries:
 def append_event(path: Path, make: Callable[[Entries], E]) -> E:
     """Adds what `make` returns for the present entries, while no other process may; leaves the ledger if it raises."""
     if os.path.lexists(path) and not is_file(path):  # nor is there to be a lock beside a device
-        raise MachineError(f"{path} cannot be written: it is no plain file", "choose another file with --ledger")
+        raise MachineError(f"{path} cannot be written: it is not a plain file", "choose another file with --ledger")
     read_ledger(path)  # one that cannot be read is told at once: no lock is waited for
     with _locked(path):
         event = make(read_ledger(path))
@@ -184,7 +184,7 @@ def _line(event: Opened | Closed) -> bytes:
         line = json.dumps(asdict(event), allow_nan=False, ensure_ascii=False).encode()
         unpack(_decode(line).sources)
     except (SchemaError, UnicodeEncodeError) as error:
-        reason = str(error) if isinstance(error, SchemaError) else "a text is no Unicode"
+        reason = str(error) if isinstance(error, SchemaError) else "a text is not Unicode"
         raise UsageError(f"the ledger cannot keep that: {reason}", "give text in one line, not too long") from error
     return line + b"\n"
 

@@ -40,7 +40,7 @@ def kept_sources(entry: LedgerEntry, *, opened: bool) -> dict[str, str]:
     for name in files:
         path = PurePosixPath(name)
         if path.is_absolute() or not path.parts or ".." in path.parts or {"\\", "\0", ":"} & {*name}:
-            raise RunFormatError(f"entry {number}: {name!r} is no file's name within a folder", MEND)
+            raise RunFormatError(f"entry {number}: {name!r} is not a file's name within a folder", MEND)
     return files
 
 

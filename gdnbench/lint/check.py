@@ -96,7 +96,7 @@ def _subjects(entry: CatalogEntry, variant: Variant) -> Iterator[TritonSubject |
     try:
         source = read_triton(entry.source, text)
     except SyntaxError as error:
-        raise BuildError(f"{entry.source}:{error.lineno}: {error.msg}", "it is no Python as it stands") from error
+        raise BuildError(f"{entry.source}:{error.lineno}: {error.msg}", "it is not Python as it stands") from error
     launches = kernel.launches if isinstance(kernel, TritonKernel) else ()
     settings = {launch.entry: tuple(settings_of(entry, variant, launch)) for launch in launches}
     yield TritonSubject(source, settings, variant.label)

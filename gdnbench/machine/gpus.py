@@ -354,7 +354,7 @@ def _acquire(lock: BaseFileLock, *, wait: bool) -> bool:
     except OSError as error:
         raise MachineError(
             f"The lock file {lock.lock_file} cannot be opened: {error.strerror}.",
-            "Remove it, or point TMPDIR elsewhere.",
+            "Remove it, or point TMPDIR to another folder.",
         ) from error
     return True
 

@@ -275,7 +275,7 @@ def _chosen(rows: Iterable[Row], axes: Sequence[str], call: Call) -> list[Row]:
     for part in shape.split():
         axis, _, sizes = part.partition("=")
         if axis not in axes:
-            raise UsageError(f"shape: {axis!r} is no axis of this run", f"its axes are {', '.join(axes)}")
+            raise UsageError(f"shape: {axis!r} is not an axis of this run", f"its axes are {', '.join(axes)}")
         wanted.setdefault(axis, []).extend(sizes.split(","))
     sized = (row for row in rows if all(str(row.get(axis)) in sizes for axis, sizes in wanted.items()))
     return [row for row in sized if not kernels or _is_named(row, kernels)]
@@ -347,7 +347,7 @@ def _digest_step(document: Row, call: Call) -> Digest:
     words = set(shape.split())
     known = dict.fromkeys(word for row in rows for word in row["workload"].split())
     if unknown := words - known.keys():
-        hint = f"its workloads are told in {', '.join(known)}"
+        hint = f"its workloads have the axes {', '.join(known)}"
         raise UsageError(f"shape: {min(unknown)!r} is in no workload of this step", hint)
     chosen = [row for row in rows if not row.get("is_again") and words <= set(row["workload"].split())]
     named = [row for row in chosen if not kernels or _is_named(row, kernels)]

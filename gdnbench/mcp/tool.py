@@ -141,7 +141,7 @@ def _inside_hint() -> str:
 class Parameter:
     """A parameter of a tool: what it is of the verb, and how a value is checked.
 
-    `of` names the verb's parameter, by default one of the same name; one with a `kind` of its own is none of the
+    `of` names the verb's parameter, by default one of the same name; one with a `kind` of its own is not one of the
     verb's. The verb's help describes it, unless `about` does. `most` is the largest number, or the longest item of a
     list in characters. A list that `is_filled` has an item or more.
     """

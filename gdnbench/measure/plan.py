@@ -103,7 +103,7 @@ def _impossible(catalog: Catalog, plan: Plan) -> MachineError | None:
             return None
         reasons.setdefault(why.removeprefix("it "), []).append(_name(case, plan.request))
     text = "; ".join(f"{', '.join(dict.fromkeys(names))}: {why}" for why, names in reasons.items())
-    message = f"nothing that was asked for can be measured here: {text}"
+    message = f"nothing requested can be measured here: {text}"
     if names_functions([plan.request.command]):
         return MachineError(message, "see `gdnbench doctor`; functions of PyTorch run on the CPU, too")
     return MachineError(message, _instead(catalog, requested, plan.gpu))

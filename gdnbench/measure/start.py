@@ -68,7 +68,9 @@ def resume_session(
         gpu = select_gpu(described["uuid"] if described else "cpu", list_gpus())
     except GpuNotFoundError as error:
         target = info.machine.get("target")
-        raise GpuNotFoundError(error.message, f"it began elsewhere: --on {target}" if target else error.hint) from error
+        raise GpuNotFoundError(
+            error.message, f"it began on another machine: --on {target}" if target else error.hint
+        ) from error
     if changed := library_change(info):
         raise UsageError(f"{changed} since {info.run_id} began", "start a new run, or install what it began with")
     folder = RunFolder.reopen(resumed.path)

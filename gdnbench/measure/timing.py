@@ -56,7 +56,7 @@ def read_record(record: Path, number: int) -> tuple[tuple[float, ...], tuple[flo
     if not len(times_us):
         raise MachineError(f"NVBench left no samples in {times}", "see `gdnbench doctor`")
     if strange := times_us[~(np.isfinite(times_us) & (times_us > 0))].tolist():
-        raise MachineError(f"NVBench measured {strange[0]:g} µs, which is no time, as {times} has it", _HINT)
+        raise MachineError(f"NVBench measured {strange[0]:g} µs, which is not a time, as {times} has it", _HINT)
     sm_mhz = sm_mhz[np.isfinite(sm_mhz)]
     # Four digits are a tenth of a nanosecond: below every timer's tick, and a third of float64's text.
     return tuple(np.round(times_us, 4).tolist()), tuple(np.round(sm_mhz, 1).tolist())

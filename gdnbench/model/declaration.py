@@ -121,7 +121,7 @@ class Hint:
         causes = (self.causes,) if isinstance(self.causes, str) else tuple(self.causes)
         object.__setattr__(self, "causes", causes)
         if not self.text.strip() or len(self.text) > _LONGEST or not self.text.isprintable():
-            raise DeclarationError(f"the hint {self.text[:40]!r} is no line of 1 to {_LONGEST} characters")
+            raise DeclarationError(f"the hint {self.text[:40]!r} is not a line of 1 to {_LONGEST} characters")
         if unknown := [cause for cause in causes if cause not in CAUSES]:
             raise DeclarationError(f"explain has no rule {', '.join(map(str, unknown))}: {', '.join(CAUSES)}")
 

@@ -136,7 +136,7 @@ def _none(_workload: Workload, _params: Params) -> int:
 
 
 def _hold_to_numbers(launch: CudaLaunch | TritonLaunch, *names: str) -> None:
-    """Makes these functions of a launch raise DeclarationError on what is no number; numbers stay as they are."""
+    """Makes these functions of a launch raise DeclarationError on what is not a number; numbers stay as they are."""
     for name in names:
         checked = partial(_sizes if name == "grid" else _size, getattr(launch, name), f"`{name}` in variant.py returns")
         object.__setattr__(launch, name, checked)
@@ -323,7 +323,7 @@ class TritonKernel(LaunchedKernel):
 
 def _check_arch(name: str, field: str, value: str) -> None:
     if value and not (isinstance(value, str) and _ARCH.fullmatch(value)):
-        raise DeclarationError(f"{name}: {field} {value!r} is no architecture", f"as in {field}='sm_90'")
+        raise DeclarationError(f"{name}: {field} {value!r} is not an architecture", f"as in {field}='sm_90'")
 
 
 def _check_launches(launches: object, kind: type, *single: object) -> None:

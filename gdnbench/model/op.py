@@ -57,7 +57,7 @@ class Suite:
             raise DeclarationError(f"the suite {self.name} has no workloads")
         for workload, weight in self.weights.items():
             if not isinstance(workload, Workload) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
-                raise DeclarationError(f"the suite {self.name}: {workload}: {weight!r} is no positive weight")
+                raise DeclarationError(f"the suite {self.name}: {workload}: {weight!r} is not a positive weight")
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
@@ -140,7 +140,7 @@ class Op:
                 raise DeclarationError(f"{name}: a tuple, as in ({getattr(self, name)!r},)")
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if strange := [hint for hint in self.hints if not isinstance(hint, Hint)]:
-            raise DeclarationError(f"hints: {strange[0]!r} is no Hint")
+            raise DeclarationError(f"hints: {strange[0]!r} is not a Hint")
         names = tuple(each.name for each in self.profiles)
         object.__setattr__(self, "workloads", replace(self.workloads, profiles=names, profile=self.profile))
         self._check_names()
@@ -177,7 +177,7 @@ class Op:
         for dtype in (spec.dtype for spec in self.tensors if isinstance(spec.dtype, DtypeOf)):
             if (size := workload.axes[dtype.axis]) not in dtype.dtypes:
                 known = ", ".join(f"{each} for {name}" for each, name in dtype.dtypes.items())
-                return f"{dtype.axis}={size} is no element type: {known}"
+                return f"{dtype.axis}={size} is not an element type: {known}"
         return ""
 
     def at(self, sizes: Mapping[str, int]) -> Op:
@@ -292,7 +292,7 @@ class Op:
         default = self.workloads.default
         axes = {each.name: each.dtype.axis for each in self.tensors if isinstance(each.dtype, DtypeOf)}
         if strange := [each for each in axes.items() if each[1] not in default.compile_time]:
-            raise DeclarationError("{}: {} is no axis that kernels are compiled for".format(*strange[0]))
+            raise DeclarationError("{}: {} is not an axis that kernels are compiled for".format(*strange[0]))
         if reason := self._unknown_dtype(default) or self.check(default):
             raise DeclarationError(f"the default workload, {default}: {reason}")
         named = self.named_sizes(default)
@@ -300,11 +300,11 @@ class Op:
             raise DeclarationError(f"derived {', '.join(wrong)}: a size is a whole number")
         for tensor in self.tensors:
             if unknown := [dim for dim in tensor.dims if isinstance(dim, str) and dim not in named]:
-                raise DeclarationError(f"{tensor.name}: {', '.join(unknown)} is no axis and no derived size")
+                raise DeclarationError(f"{tensor.name}: {', '.join(unknown)} is neither an axis nor a derived size")
         outputs = {tensor.name: tensor for tensor in self.outputs}
         for gate in self.gates:
             if gate.tensor not in outputs:
-                raise DeclarationError(f"a gate is on {gate.tensor}, which is no output")
+                raise DeclarationError(f"a gate is on {gate.tensor}, which is not an output")
             for dtype in outputs[gate.tensor].dtypes:
                 if isinstance(gate, UlpGate | RoundoffGate) and not FACTS[dtype].significand_bits:
                     raise DeclarationError(f"{gate.tensor}: {dtype} has no ulp; take an ExactGate")
@@ -322,7 +322,7 @@ class Op:
             raise DeclarationError(f"{gate.tensor}: a limit of {gate.limit!r} roundoffs lets nothing pass")
         rounding = [name for name, facts in FACTS.items() if facts.significand_bits]
         if gate.arithmetic not in rounding:
-            raise DeclarationError(f"{gate.tensor}: arithmetic {gate.arithmetic!r} is none of {', '.join(rounding)}")
+            raise DeclarationError(f"{gate.tensor}: arithmetic {gate.arithmetic!r} is not one of {', '.join(rounding)}")
 
     def _check_copy(self, named: Mapping[str, int]) -> None:
         if self.copy is None:

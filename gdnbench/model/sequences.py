@@ -54,15 +54,15 @@ class Sequences:
         numbers = (begun, self.slot, self.to, self.accepted, *self.gates)
         problem = ""
         if self.call and self.call not in CALLS:
-            problem = f"{self.call!r} is none of {', '.join(CALLS)}"
+            problem = f"{self.call!r} is not one of {', '.join(CALLS)}"
         elif self.axis not in {dim for spec in op.tensors for dim in spec.dims}:
-            problem = f"{self.axis} is no axis of a tensor"
+            problem = f"{self.axis} is not an axis of a tensor"
         elif not (op.ends or self.axis in op.workloads.names):
-            problem = f"{self.axis} is no axis of workloads"
+            problem = f"{self.axis} is not an axis of workloads"
         elif unknown := [name for name in numbers if name and name not in inputs]:
-            problem = f"{unknown[0]} is no input"
+            problem = f"{unknown[0]} is not an input"
         elif left and left not in outputs:
-            problem = f"{left} is no output"
+            problem = f"{left} is not an output"
         elif self.slot and not self.state:
             problem = "`slot` is of a pool of states: `state` names it, as an input and an output"
         elif self.call == "prefill" and not op.ends:
@@ -101,7 +101,7 @@ class SequenceLayout:
         elif not (layout.declared.slot or op.ends):
             problem = "`slot` names the input with the slots, or `ends` of the op where each sequence ends"
         elif len(op.outputs) != 1 + (call != "copy"):
-            problem = "beside the states there is one output, of the tokens, or for `copy` none"
+            problem = "besides the states there is one output, of the tokens, or for `copy` none"
         elif call != "copy" and not all(isinstance(gate, RoundoffGate) for gate in op.gates):
             problem = "errors are carried along in roundoffs: its gates are RoundoffGate"
         if problem:

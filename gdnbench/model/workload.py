@@ -33,7 +33,7 @@ class Shape:
 
     def __init__(self, name: str = "", /, **sizes: int | Sequence[int]) -> None:
         if len(name) > _LONGEST_NAME or not name.isprintable():
-            raise DeclarationError(f"the workload's name {name[:_LONGEST_NAME]!r} is no short line of text")
+            raise DeclarationError(f"the workload's name {name[:_LONGEST_NAME]!r} is not a short line of text")
         self.name = name
         self.sizes: Sizes = {
             name: size if isinstance(size, int) else tuple(int(each) for each in size) for name, size in sizes.items()

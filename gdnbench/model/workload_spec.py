@@ -178,7 +178,7 @@ class WorkloadSpec:
             try:
                 sizes[name] = parse_list(text) if name in {each.name for each in self.lists} else int(text)
             except (ValueError, UsageError) as error:
-                raise ShapeError(f"{name}: {text[:40]!r} is no size", "a size is a whole number") from error
+                raise ShapeError(f"{name}: {text[:40]!r} is not a size", "a size is a whole number") from error
         return self.stored(sizes, profile=cells.get("profile", "").strip() if "profile" not in self.names else "")
 
     @property
@@ -218,7 +218,7 @@ class WorkloadSpec:
         """Parses the values of `--shape`: `B=1,8`, `heads=qk4_v8,qk2_v4`, `lengths=8x1024,6+134`, separated by spaces.
 
         Returns for each setting the sizes that its values stand for, the setting of `x` last.
-        UsageError is raised for an unknown axis, one set in two ways, or a value that is no size or fits no alias.
+        UsageError is raised for an unknown axis, one set in two ways, or a value that is not a size or fits no alias.
         """
         settings: dict[str, list[Sizes]] = {}
         for term in re.sub(r"\s*([=,])\s*", r"\1", text).split():

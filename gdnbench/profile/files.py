@@ -94,7 +94,7 @@ def _unreadable(path: Path, error: Exception, hint: str) -> ReportFormatError:
         case FileNotFoundError():
             return ReportFormatError(f"{path}: there is no such file", hint)
         case NotRegularError():
-            return ReportFormatError(f"{path} is no file", hint)
+            return ReportFormatError(f"{path} is not a file", hint)
         case TooLargeError():
             return ReportFormatError(f"{path} holds more than {MOST_BYTES >> 20} MiB, which no profile does", hint)
     return ReportFormatError(f"{path} cannot be read: {error}", hint)

@@ -96,7 +96,7 @@ def read_recording(path: Path) -> Recording:
             raise SchemaError(f"times_us: it lacks {PLAIN}")
         return Recording(**{**structs.asdict(stored), "case": stored.case.case(stored.op)})
     except (ValueError, ShapeError) as error:
-        raise ReportFormatError(f"{path} is no recording: {error}", _HINT) from error
+        raise ReportFormatError(f"{path} is not a recording: {error}", _HINT) from error
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ def _times(name: str, array: npt.NDArray[Any]) -> FloatArray:
         raise ValueError(f"{name} is {array.dtype} of {array.shape}, and no list of times")
     is_time = (array >= SHORTEST_LAUNCH_US) & (array <= LONGEST_LAUNCH_US)  # False for NaN
     if not is_time.all():
-        raise ValueError(f"{name} holds {array[~is_time][0]}, which is no time")
+        raise ValueError(f"{name} holds {array[~is_time][0]}, which is not a time")
     return array
 
 

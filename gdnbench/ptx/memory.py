@@ -192,7 +192,7 @@ class Memory:
         alignment = access.size if access.instruction.name == "cp" else access.nbytes
         misaligned = addresses % alignment != 0
         if misaligned.any():
-            text = f"{verb} {access.nbytes} bytes at an address that is no multiple of {alignment}"
+            text = f"{verb} {access.nbytes} bytes at an address that is not a multiple of {alignment}"
             self._note(Fault.MISALIGNED, access, np.flatnonzero(misaligned), text)
         fine = np.flatnonzero(~misaligned)
         for segment, rows, places in self._located(space, access, addresses, fine, verb):

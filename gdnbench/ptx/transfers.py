@@ -132,7 +132,7 @@ def _copy_lanes(machine: Machine, instruction: PtxInstruction) -> None:
     nbytes = int(size.text)
     taken = _bytes_taken(machine, nbytes, more[:-1] if instruction.has("L2__cache_hint") else more)
     places = [machine.addresses(each) for each in (source, target)]
-    text = f"copies {nbytes} bytes from or to an address that is no multiple of {nbytes}"
+    text = f"copies {nbytes} bytes from or to an address that is not a multiple of {nbytes}"
     _check_multiples(machine, places, nbytes, text)
     accesses = [Access(machine.lanes, each, 1, nbytes, machine.step, instruction) for each in places]
     machine.memory.copy_in(("global", accesses[0]), ("shared", accesses[1]), taken, None)
@@ -287,11 +287,11 @@ def _copy_boxes(machine: Machine, instruction: PtxInstruction) -> None:
         raise unknown(instruction)
     begin = np.stack([machine.integers(each, "s32") for each in coordinates.parts], axis=1)
     targets, barriers = machine.shared_addresses(target), machine.shared_addresses(barrier)
-    text = f"copies a box to an address that is no multiple of {_ALIGNMENT}"
+    text = f"copies a box to an address that is not a multiple of {_ALIGNMENT}"
     machine.fault(Fault.MISALIGNED, targets % _ALIGNMENT != 0, text)
     into = begin[:, 0] * boxes.strides[:, 0]
     if (within := into % PIECE_BYTES != 0).any():
-        text = f"copies a box that begins at byte {into[within][0]} of a row, which is no multiple of {PIECE_BYTES}"
+        text = f"copies a box that begins at byte {into[within][0]} of a row, which is not a multiple of {PIECE_BYTES}"
         machine.note(Fault.MISALIGNED, instruction, lanes[within], text)
     check_shown(machine, instruction, lanes, barriers)
     for these in _one_a_block(machine.block[lanes], np.zeros_like(lanes)):

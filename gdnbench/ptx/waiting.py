@@ -66,7 +66,7 @@ def _arrive_at_barrier(machine: Machine, number: Operand, count: Sequence[Operan
     lanes = machine.lanes
     numbers, counts = machine.integers(number), machine.integers(count[0]) if count else np.zeros_like(lanes)
     if (numbers >= BARRIERS).any():
-        text = f"a block has {BARRIERS} barriers, and this is none of them"
+        text = f"a block has {BARRIERS} barriers, and this is not one of them"
         machine.findings.add(Fault.BARRIER, machine.instruction.at, text)
         return False
     machine.barriers.arrive(lanes, numbers, counts, waits=waits)

@@ -125,7 +125,7 @@ def _missing_run_text(candidate: Candidate, runs: Sequence[CandidateRun]) -> str
         lacking = first_of([workload.titled for workload in partial.lacking], _MOST_SUITED)
         return f"{suite.name}: no run of this code at every workload; {partial.folder.name} lacks {lacking}"
     if runs:
-        message = "is of other code" if runs[0].code is CodeState.CHANGED else "does not tell of which code it is"
+        message = "is of other code" if runs[0].code is CodeState.CHANGED else "does not say of which code it is"
         return f"{suite.name}: no run of this code; {runs[0].folder.name} {message}"
     return f"{suite.name}: no run of this code"
 

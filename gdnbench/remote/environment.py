@@ -42,7 +42,7 @@ def _trees() -> list[dict[str, Path]]:
     """The files of gdnbench, without a wheel's kernels, then of each folder of kernels; UsageError if missing."""
     for root in default_roots():
         if not root.is_dir():
-            raise UsageError(f"{root} is no folder of kernels", f"correct {place_named(root)}")
+            raise UsageError(f"{root} is not a folder of kernels", f"correct {place_named(root)}")
     files = files_under(Path(gdnbench.__file__).resolve().parent)
     own = {f"gdnbench/{name}": path for name, path in files.items() if not name.startswith("_kernels/")}
     return [own, *map(files_under, default_roots())]

@@ -325,7 +325,7 @@ class Forwarded:
         own = ["--on", self.named.name, *out_option(self.homes.results)]
         own += ["--inputs", self.job.inputs] if self.job.inputs else []
         commands = [shlex.join(["gdnbench", "run", "--resume", run, *own]) for run in self.runs]
-        return f"what is finished is kept there, and is copied back by: {', '.join(commands)}"
+        return f"what is finished stays there; copy it back by: {', '.join(commands)}"
 
 
 def choose_target(gpu: str) -> NamedTarget | None:

@@ -93,9 +93,9 @@ def read_job(path: Path) -> RemoteJob:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}", "name a job's file") from error
     except SchemaError as error:
-        raise UsageError(f"{path} is no job: {error}", "send it anew") from error
+        raise UsageError(f"{path} is not a job: {error}", "send it anew") from error
     if job.verb not in GPU_VERBS:
-        raise UsageError(f"{path}: {job.verb!r} is no job", f"those are {', '.join(GPU_VERBS)}")
+        raise UsageError(f"{path}: {job.verb!r} is not a job", f"those are {', '.join(GPU_VERBS)}")
     return job
 
 
@@ -183,7 +183,7 @@ def take_up(out: Path, wanted: str) -> Path:
         if is_empty:  # a run on several cards leaves one of each
             shutil.rmtree(job, ignore_errors=True)
     if not own:
-        raise UnknownNameError(f"no run {wanted} here, and none is kept there", "gdnbench runs lists those here")
+        raise UnknownNameError(f"no run {wanted} here, and none is stored there", "gdnbench runs lists those here")
     return own[0]
 
 

@@ -65,7 +65,7 @@ def files_under(folder: Path) -> dict[str, Path]:
             if len(files) > MOST_FILES or size > MOST_SENT_BYTES:
                 raise UsageError(
                     f"{folder} has more than {MOST_FILES:,} files or {MOST_SENT_BYTES >> 20} MiB to send",
-                    "keep what is not a kernel's source elsewhere",
+                    "keep what is not a kernel's source in another folder",
                 )
     except OSError as error:
         raise MachineError(f"{error.filename or folder} cannot be read: {error.strerror}", "check its owner") from error
@@ -170,7 +170,7 @@ def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Pa
     if not (member.isreg() or member.isdir()) or member.issparse():
         raise _refused(member, "it is neither a file nor a folder")
     if path.is_absolute() or ".." in path.parts or "\0" in member.name or "\\" in member.name:
-        raise _refused(member, "it would lie elsewhere")
+        raise _refused(member, "it would lie outside the folder")
     if len(path.parts) > MOST_DEEP:
         raise _refused(member, "it lies too deep")
     target = folder / path
@@ -267,7 +267,7 @@ def _place(arrived: Path, homes: OriginFolders, expected: ExpectedOutput) -> lis
             left.append(name)
     if left:
         names = first_of([without_controls(name)[:100] for name in left], 3)
-        warnings.warn(f"what was not asked for is left out: {names}", LeftOutWarning, stacklevel=3)
+        warnings.warn(f"files that were not requested are left out: {names}", LeftOutWarning, stacklevel=3)
     return runs
 
 

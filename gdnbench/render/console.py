@@ -170,7 +170,7 @@ def check_output_file(path: Path, option: str, suffixes: Sequence[str], example:
     if not is_folder(path.parent):
         raise UsageError(f"{option} {path}: there is no folder {path.parent}", "make it first")
     if os.path.lexists(path) and not is_file(path):
-        raise UsageError(f"{option} {path} is no regular file", "name one that is, or that does not exist yet")
+        raise UsageError(f"{option} {path} is not a regular file", "name one that is, or that does not exist yet")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise _cannot_write(path, "it is read-only")
 

@@ -89,7 +89,7 @@ def quantity_text(function: Function, quantity: NcuQuantity) -> str:
 
 def workload_text(workload: Workload | None) -> str:
     """Returns a workload for a table's heading."""
-    return str(workload) if workload else "workload not told"
+    return str(workload) if workload else "workload unknown"
 
 
 def subject(function: Function) -> str:

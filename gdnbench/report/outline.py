@@ -79,7 +79,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def _token_line(tokens: int, budget: int) -> str:
-    over = f"; {tokens - budget:,} over, and nothing that must be told is left out" if tokens > budget else ""
+    over = f"; {tokens - budget:,} over, and nothing that must be said is left out" if tokens > budget else ""
     return f"// about {tokens:,} tokens of {budget:,}{over}"
 
 

@@ -76,7 +76,7 @@ class _StampedLaunch:
         found = [other_code(kernel.label)] if self.code is CodeState.CHANGED else []
         launches = profile.breakdown.launches
         if launches < kernel.asked:
-            found.append(f"{kernel.asked} launches were asked for, and the stamps of {launches} fit in memory")
+            found.append(f"{kernel.asked} launches were requested, and the stamps of {launches} fit in memory")
         if profile.unpassed and not kernel.entry:  # phases of another launch are declared with this one's
             found.append(f"no warp passed {', '.join(profile.unpassed)}")
         if profile.crossed:

@@ -168,7 +168,7 @@ def share_of(count: int, trials: int, confidence: float = 0.95, *, design_effect
     interval (0, 1).
     """
     if not 0 <= count <= trials:
-        raise ValueError(f"{count} of {trials} is no share")
+        raise ValueError(f"{count} of {trials} is not a share")
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
     if trials == 0:

@@ -226,7 +226,9 @@ def read_samples(folder: Path) -> dict[str, FloatArray]:
         by_case = frame.groupby("case", observed=True)["time_us"]
         samples = {str(case): times.to_numpy(dtype=float) for case, times in by_case}
     except FileNotFoundError as error:
-        raise RunFormatError(f"{path} is missing", "samples are kept by the run that took them, if at all") from error
+        raise RunFormatError(
+            f"{path} is missing", "samples are stored with the run that took them, if at all"
+        ) from error
     except (PermissionError, NotRegularError, TooLargeError) as error:
         raise unreadable(path, error) from error
     except (OSError, ValueError, LookupError, TypeError, NotImplementedError) as error:

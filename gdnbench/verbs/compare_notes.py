@@ -33,7 +33,7 @@ def source_lines(side: SourceComparison) -> list[str]:
 
 
 def _source(source: FigureSource) -> str:
-    message = [source.gpu or "GPU not told"]
+    message = [source.gpu or "GPU unknown"]
     if source.kind is SourceKind.PUBLISHED:
         message += ["as published", *sorted({figure.citation for figure in source.figures if figure.citation})[:1]]
     return f"{source.name} ({'; '.join(message)})"
@@ -70,7 +70,7 @@ def outcome_lines(outcome: RegressionCheck, margin: float) -> list[str]:
         lines.append(f"regression: {row_label(row)} had a time and now ended as {last.figure.status if last else ''}")
     if outcome.undecided:
         names = _some([row_label(row) for row in outcome.undecided])
-        lines.append(f"cannot be told from {percent(margin)} slower: {names}")
+        lines.append(f"may be {percent(margin)} slower: {names}")
     count = plural(len(outcome.slower) + len(outcome.failed), "regression")
     return [*lines, f"{count}, {len(outcome.undecided)} of {outcome.judged} undecided"]
 

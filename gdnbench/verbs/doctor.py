@@ -192,7 +192,7 @@ def _calibration_text(calibration: Calibration) -> list[Block]:
     runs = f"{plural(calibration.runs, 'run')} of {plural(calibration.rounds, 'round')}"
     head.append(f": {runs} in {plural(calibration.processes, 'process', 'processes')}", style="not bold")
     if not calibration.is_whole:
-        head.append(f"  (partial: {calibration.asked} runs were asked for)", style="bold yellow")
+        head.append(f"  (partial: {calibration.asked} runs were requested)", style="bold yellow")
     several = [calibration.all_equal] if len(calibration.equal) > 1 else []
     workloads = list(dict.fromkeys(each.workload for each in calibration.planted))
     planted = sorted(calibration.planted, key=lambda rates: (workloads.index(rates.workload), rates.target))

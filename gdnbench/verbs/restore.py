@@ -25,7 +25,7 @@ def restore(
     ledger: LedgerOption = LEDGER,
     json: JsonOption = False,
 ) -> None:
-    """Write the sources that an entry kept back, into a new folder or over the kernel's own.
+    """Write the sources of an entry back, into a new folder or over the kernel's own.
 
     As they were measured last, else as they were when it was opened. The new folder
     is one of kernels, as `GDNBENCH_KERNELS` takes it, with the headers beside the
@@ -41,7 +41,7 @@ def restore(
     from gdnbench.render.units import short_path
 
     if force and to:
-        raise UsageError("--force writes in place, and --to elsewhere", "leave one of them out")
+        raise UsageError("--force writes in place, and --to into another folder", "leave one of them out")
     found = find_entry(read_ledger(ledger), entry, ledger)
     catalog, files = load_catalog(), kept_sources(found, opened=opened)
     kernel, op = found.opened.kernel, found.opened.op

@@ -48,7 +48,7 @@ def run(
     step_limit: options.StepLimitOption = 30.0,
     timer: Annotated[
         list[str] | None,
-        typer.Option(metavar="TIMER,…", help="nvbench, and beside it cupti (the default), graph, both or none."),
+        typer.Option(metavar="TIMER,…", help="nvbench, and also cupti (the default), graph, both or none."),
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="NVBench alone: no rotation, scrubbing, dithering.")] = False,
     profile: options.ProfileOption = None,
@@ -87,7 +87,7 @@ def run(
     rounds, over several processes and fresh placements in memory, and again by
     CUPTI, which tells the kernel's own time from its launch. Without a GPU the
     torch kernels are timed on the CPU, and GPU kernels beside them are compiled
-    for Hopper and Blackwell. Where nothing that is asked for can run here, nothing
+    for Hopper and Blackwell. Where nothing requested can run here, nothing
     is begun.
 
     `--gpu all` measures on every GPU at once, each in a run of its own, and joins

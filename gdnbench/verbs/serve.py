@@ -41,7 +41,7 @@ def mcp(
     from gdnbench.verbs.base import parameters_of
 
     if not is_folder(project):
-        raise UsageError(f"{project} is no folder", "give the folder that has results/ in it, or start it there")
+        raise UsageError(f"{project} is not a folder", "give the folder that has results/ in it, or start it there")
     if sys.stdin.isatty():
         print("gdnbench mcp: a client starts this and speaks with it on stdin; Ctrl-C ends it", file=sys.stderr)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # commands inherit it where a shell had it ignored
@@ -53,7 +53,7 @@ def worker(
     job: Annotated[Path, typer.Argument(metavar="JOB.json", help="The job's file.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", help="The folder that its command runs in and writes to.")],
 ) -> None:
-    """Do a job that another machine sent, and tell of it in lines of JSON.
+    """Do a job that another machine sent, and report it in lines of JSON.
 
     A line `stop` on stdin, or its end, is Ctrl-C to the job's command: what is
     finished is kept. The exit code is the command's. `gdnbench run --on TARGET`
@@ -62,5 +62,5 @@ def worker(
     from gdnbench.remote.worker import work
 
     events = os.dup(1)
-    os.dup2(2, 1)  # what a library prints is no event
+    os.dup2(2, 1)  # what a library prints is not an event
     raise typer.Exit(work(job, out, events, 0))

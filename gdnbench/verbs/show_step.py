@@ -179,7 +179,7 @@ def _saves(row: StepRow) -> str:
     if row.saved_us is None or row.saved_lo_us is None or row.saved_hi_us is None:
         return ""
     if row.saved_lo_us <= 0 <= row.saved_hi_us:
-        return f"{row.path} and {row.versus} cannot be told apart"
+        return f"{row.path} and {row.versus} are not measurably different"
     verb, size = ("saves", row.saved_us) if row.saved_us > 0 else ("costs", -row.saved_us)
     half = (row.saved_hi_us - row.saved_lo_us) / 2
     return f"{row.path} {verb} {time_text(size)} ±{time_text(half)} µs a layer over {row.versus}"

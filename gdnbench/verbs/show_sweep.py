@@ -39,7 +39,7 @@ def print_sweep(folder: Path, *, json: bool, csv: bool, dispatch: bool) -> None:
     """Reads a sweep's folder and prints it; `dispatch`: a declaration of each workload's best point instead."""
     (info, measurements), sweep = read_run(folder), read_sweep(folder)
     if sweep is None:
-        raise UsageError(f"{info.run_id} is no sweep", "`gdnbench sweep` makes one: see `gdnbench sweep -h`")
+        raise UsageError(f"{info.run_id} is not a sweep", "`gdnbench sweep` makes one: see `gdnbench sweep -h`")
     rows_of = {(row.case.label, row.case.workload) for row in measurements}
     if not all((point.label, point.workload) in rows_of for point in sweep.points):
         raise RunFormatError(f"{folder}: sweep.json and measurements.csv differ", "the sweep is damaged; sweep anew")

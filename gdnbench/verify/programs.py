@@ -108,7 +108,7 @@ def _parse_event(term: str, extent: Extent) -> PoolEvent:
     kind, matches = LETTERS.get(term[0]), [_ROW.fullmatch(each) for each in term[1:].split(",")]
     found = [match for match in matches if match]
     if kind is None or len(found) < len(matches):
-        raise UsageError(f"--program: {term[:40]} is no event", _HINT)
+        raise UsageError(f"--program: {term[:40]} is not an event", _HINT)
     rows = tuple(EventRow(int(match[1]), int(match[2] or 1), int(match[3] or 0)) for match in found)
     named = [row.slot for row in rows if row.slot > 0] + [row.to for row in rows if kind == "copy"]
     problem = ""

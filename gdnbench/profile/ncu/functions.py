@@ -167,7 +167,7 @@ def compare_functions(before: Sequence[Function], after: Sequence[Function]) -> 
     others = {function.name: function for function in after}
     if len(others) < len(after) or sorted(others) != sorted(function.name for function in before):
         raise UsageError(
-            f"{len(before)} and {len(after)} GPU functions, not the same ones: there is no telling what to compare",
+            f"{len(before)} and {len(after)} GPU functions, not the same ones: say which to compare",
             "leave out --diff, to see all of them side by side",
         )
     return tuple(_difference(function, others[function.name]) for function in before)

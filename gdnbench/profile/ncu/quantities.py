@@ -240,7 +240,7 @@ def check_value(name: str, value: Value) -> None:
         return
     if isinstance(value, str):
         if value not in _ABSENT:
-            raise ValueError(f"{name} is no number, but {value[:40]!r}")
+            raise ValueError(f"{name} is not a number, but {value[:40]!r}")
         return
     least, most = float(name in _POSITIVE), _MOST_PCT if "pct" in name else _MOST
     if not (math.isnan(value) or least <= value <= most):

@@ -195,7 +195,7 @@ def _value_of(reader: ModuleType, metric: Any) -> Value | None:
     return float(value) if value is not None else math.nan
 
 
-_OTHER_REPORT = "read a report made elsewhere: gdnbench ncu --import FILE.ncu-rep"
+_OTHER_REPORT = "read a report of another machine: gdnbench ncu --import FILE.ncu-rep"
 _SUFFIXES = (".ncu-rep", ".csv", ".csv.gz")
 
 ReportSource = Case | Path
@@ -322,7 +322,7 @@ def need_ncu(given: Path | None) -> Path:
         raise MachineError(
             "ncu is neither on the PATH nor under /usr/local/cuda* and /opt/nvidia",
             "install it (https://developer.nvidia.com/nsight-compute), or say where it is with --ncu PATH, "
-            "or read a report made elsewhere: gdnbench ncu --import FILE.ncu-rep",
+            "or read a report of another machine: gdnbench ncu --import FILE.ncu-rep",
         )
     program = shutil.which(given)
     if program is None:

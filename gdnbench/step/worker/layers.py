@@ -136,7 +136,7 @@ class Chain:
             self._captured_outputs = self.outputs
         nodes = graph_nodes(self._captured.graph.raw_cuda_graph())
         if self._captured.kernels != len(nodes):
-            raise NotLaunchedError("it launches copies or fills beside its kernels, which the C loop does not")
+            raise NotLaunchedError("it launches copies or fills besides its kernels, which the C loop does not")
         count = len(self._launchers)
         gaps = count - 1 if self.layers.stand_in else 0
         each, rest = divmod(len(nodes) - gaps, count)

@@ -51,7 +51,7 @@ _ALWAYS = (
     ("of bound", "{bound} / the kernel's time: by kernel times where the run has them; else the launch is in both."),
     ("GB/s", "The least traffic that the op needs / time."),
     ("A/A", "The baseline, measured twice in the same run: what it reads against itself is the run's noise."),
-    ("not told apart", "The paired rounds leave open which is faster, or say that they tie."),
+    ("not separated", "The paired rounds leave open which is faster, or say that they tie."),
     ("regs, spill, smem", "Registers a thread, bytes a thread that do not fit them, static shared memory a block."),
 )
 _COPY_BOUND = "The copying floor's time"
@@ -187,7 +187,7 @@ def summary_lines(run: ReportedRun, link: str = "") -> list[SummaryLine]:
     return [
         SummaryLine(
             run, workload, found.row,
-            f"or {first_of(found.peers, MOST_PEERS)}: not told apart" if found.peers else "", link,
+            f"or {first_of(found.peers, MOST_PEERS)}: not separated" if found.peers else "", link,
         )
         for workload in run.workloads
         if (found := run.fastest(workload))

@@ -69,7 +69,7 @@ def choose_sources(results: Path, wanted: Sequence[str]) -> tuple[list[Path], li
     runs = [find_run(results, name) for name in wanted if name not in published]
     if published and not runs:
         raise UsageError(
-            "a report needs a run beside what was published", f"gdnbench report h200 {next(iter(published))}"
+            "a report needs a run, besides what was published", f"gdnbench report h200 {next(iter(published))}"
         )
     unique = {folder.resolve(): folder for folder in runs or [find_run(results, serves=compares)]}
     return list(unique.values()), list(published.values())

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 TIMES_HEIGHT, SAMPLES_LEAST = 400, 320  # pixels
 FOOT = 22  # pixels below the lowest floor, for its name
 _FLOORS = " Dashed: the floors, below which no kernel of this grid or traffic can come."
-NO_SAMPLES = "No samples were kept with this run, so their distribution is not shown."
+NO_SAMPLES = "No samples were stored with this run, so their distribution is not shown."
 
 
 def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:

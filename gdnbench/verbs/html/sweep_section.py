@@ -70,7 +70,7 @@ def _answers(stored: ReportedRun, sweep: Sweep, rows: RowsByPoint, name: str) ->
         time_column("time", sweep.plateaus, row, "of that point, and its interval"),
         count_column("tie", lambda plateau: len(plateau.tied), "the fastest, and the points that tie with it"),
         Column("", within, "within", right=True, meaning="the largest difference that the ties' intervals allow"),
-        count_column("unclear", lambda plateau: len(plateau.unclear), "points that could not be told from the fastest"),
+        count_column("unclear", lambda plateau: len(plateau.unclear), "points whose interval reaches the fastest"),
         Column(
             "", lambda plateau: control_cell(stored.at(plateau.workload)), "A/A", right=True,
             meaning="the baseline against itself",
