@@ -156,7 +156,7 @@ def collect_left_out() -> Iterator[list[str]]:
 
 
 def raised_at(error: BaseException, *places: Path) -> tuple[Path, int] | None:
-    """Returns the file and line within these places that an exception passed last, or None if there is none."""
+    """Returns the file and line within these places that an exception passed last, or None."""
     if isinstance(error, SyntaxError) and error.filename and error.lineno and _is_in(error.filename, places):
         return Path(error.filename), error.lineno
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_in(frame.filename, places)]

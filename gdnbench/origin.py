@@ -106,7 +106,7 @@ def index_folder() -> Path:
 
 @contextmanager
 def writing_cache(what: str) -> Iterator[None]:
-    """Raises MachineError for an OSError below: gdnbench cannot write `what`, and the cache may lie elsewhere."""
+    """Raises MachineError for an OSError below: gdnbench cannot write `what`, and the cache may have another folder."""
     try:
         yield
     except OSError as error:

@@ -16,7 +16,7 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
 
 
 def half_interval(half: float, text_of: Callable[[float], str]) -> str:
-    """Formats a relative half width by `told`: `±0.27%`, `±>900%` above the widest, empty if infinite."""
+    """Formats a relative half width by `text_of`: `±0.27%`, `±>900%` above the widest, empty if infinite."""
     return f"±{text_of(half)}" if half <= _WIDEST else f"±>{_WIDEST:.0%}" if math.isfinite(half) else ""
 
 

@@ -290,7 +290,7 @@ def _column(
 
 @dataclass(frozen=True)
 class RegressionCheck:
-    """The result of `--fail-on` in the last column: rows that are slower, failed there, or cannot be told."""
+    """The result of `--fail-on` in the last column: rows that are slower, failed there, or are undecided."""
 
     slower: tuple[GridRow, ...]
     failed: tuple[GridRow, ...]

@@ -16,7 +16,7 @@ _GRAVITY = (ExitCode.WRONG_NUMBERS, ExitCode.BUILD, ExitCode.PARTIAL)
 def exit_code_of_rows(
     measurements: Iterable[Measurement], *, interrupted: bool, baseline_named: bool = False
 ) -> ExitCode:
-    """The gravest failure, else ENVIRONMENT if nothing asked for can run, else NOISY on a GPU that is, or OK."""
+    """The gravest failure, else ENVIRONMENT if nothing requested can run, else NOISY on a GPU that is, or OK."""
     rows = list(measurements)
     if interrupted:
         return ExitCode.INTERRUPTED

@@ -184,7 +184,7 @@ def history_of(
 
 
 class _Followed:
-    """The runs that have a kernel at a workload, oldest first; what rows need of them is read when it is asked for."""
+    """The runs that have a kernel at a workload, oldest first; what rows need of them is read on demand."""
 
     def __init__(
         self, having: Sequence[tuple[StoredRun, StoredCase]], label: str, workload: Workload, anchor: str

@@ -71,8 +71,8 @@ class StoredCases:
 class StoredRun:
     """A stored run as its history needs it; `timestamp` is its start, UTC, ISO 8601.
 
-    `dirty` says that its checkout differed from its commit, `complete` that it has every case and round asked for,
-    `stamp` is that of its files. `axes` are those that workloads are told by; None for those that it was measured with.
+    `dirty` says that its checkout differed from its commit, `complete` that it has every case and round requested,
+    `stamp` is that of its files. `axes` identify its workloads; None for those that it was measured with.
     """
 
     folder: Path

@@ -323,7 +323,7 @@ class FastestKernel:
 
     @property
     def peers(self) -> tuple[str, ...]:
-        """The kernels that cannot be told from it."""
+        """The kernels that do not clearly differ from it."""
         return (*self.tied, *self.unclear)
 
 

@@ -82,7 +82,7 @@ class CalibrationSubject:
 
 
 def choose_subject(gpu: Gpu, *, axes: str, runs: int, processes: int | None, rounds: int | None) -> CalibrationSubject:
-    """Makes the subject that the user asked for; runs are as `gdnbench run` makes them, by NVBench alone."""
+    """Makes the requested subject; runs are as `gdnbench run` makes them, by NVBench alone."""
     if runs < FEWEST_RUNS:
         raise UsageError(f"--runs {runs}: runs are held against one another", f"the default is {DEFAULT_RUNS}")
     settings = choose_settings("cuda", rounds=rounds, processes=processes, timers="nvbench")
@@ -269,7 +269,7 @@ class CalibrationResult:
 
 
 def calibrate(subject: CalibrationSubject, results: Path, observer: Observer) -> CalibrationResult:
-    """Measures a calibration, in a folder where no verb looks; a complete one replaces the machine's record."""
+    """Measures a calibration, in a folder that no verb reads; a complete one replaces the machine's record."""
     began = datetime.now(UTC)
     folder = results / CALIBRATIONS / f"{began:%Y%m%d-%H%M%S}-{subject.gpu.slug}"
     outcome, compared = CalibrationResult(), list[Compared]()

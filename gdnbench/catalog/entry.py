@@ -60,7 +60,7 @@ def included_headers(source: Path, folders: Sequence[Path]) -> list[tuple[str, P
 def _includes_in(source: Path, folders: Sequence[Path]) -> list[tuple[str, Path]]:
     try:
         text = read_regular(source, MOST_SOURCE_BYTES)
-    except OSError:  # whoever reads its text will say so
+    except OSError:  # the reader of its text reports it
         return []
     included: list[tuple[str, Path]] = []
     for quoted, angled in _DIRECTIVE.findall(text):
@@ -253,7 +253,7 @@ class CatalogEntry:
         return CodeState.of(stored, self.known_source()) if stored else CodeState.UNKNOWN
 
     def known_source(self) -> str:
-        """`source_hash` when it was first asked for, to compare with a stored one; empty if a file cannot be read."""
+        """The first `source_hash` of this process, to compare with a stored one; empty if a file cannot be read."""
         return self._known_source
 
     @cached_property

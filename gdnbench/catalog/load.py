@@ -156,7 +156,7 @@ def _check_against(kernel: Kernel, op: Op) -> None:
 
 
 _FileState = tuple[int, ...] | None
-"""By which a file is known not to have changed; None where it cannot be looked at."""
+"""The state by which a change of a file is detected; None if it cannot be read."""
 
 _RUN: dict[Path, tuple[_FileState, ModuleType]] = {}
 _COMPLETED: dict[Path, tuple[Op, list[_FileState], Op]] = {}

@@ -187,7 +187,7 @@ def resolve_op(catalog: Catalog, op: str, named: Iterable[str]) -> str:
     between.
 
     Raises UnknownNameError for a name that no kernel has; DeclarationError for a kernel that does not load;
-    UsageError if no op has all of the kernels or several do, or nothing tells which of several ops is meant.
+    UsageError if no op has all of the kernels or several do, or it is ambiguous which of several is meant.
     """
     if op:
         return op

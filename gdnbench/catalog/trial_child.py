@@ -175,12 +175,12 @@ def _call_functions(module: ModuleType, request: TrialRequest) -> None:
             kernel = module.kernel
             calls += [kernel.check, *_launch_functions(kernel)]
         workloads = dict.fromkeys([op.default, *op.suite_workloads])
-    except Exception:  # told by who loads it
+    except Exception:  # reported by the loader
         return
     for workload, call in product(workloads, calls):
         try:
             call(workload)
-        except Exception:  # told where it is called
+        except Exception:  # reported by the call
             continue
         except SystemExit as stop:
             raise _EndsError(stop) from stop

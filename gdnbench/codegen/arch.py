@@ -58,7 +58,7 @@ class SmLimits:
 
     @property
     def block_shared_bytes(self) -> int:
-        """The most bytes of one block that has asked for more than 48 KiB: all but what is reserved."""
+        """The most bytes of one block that requests more than 48 KiB: all but what is reserved."""
         return self.shared_bytes - RESERVED_SHARED
 
 

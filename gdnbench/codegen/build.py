@@ -75,7 +75,7 @@ class Job:
 def build(job: Job) -> Build:
     """Returns the build of a job, from the cache or a compiler; needs no GPU.
 
-    `shared_bytes` counts, beside static shared memory, what Triton asks of the launch: the compiler fixed both. A CUDA
+    `shared_bytes` counts, besides static shared memory, what Triton requests at launch: the compiler fixed both. A CUDA
     kernel's dynamic shared memory is the choice of its declaration, and not counted.
 
     Raises:

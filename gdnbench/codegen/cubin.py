@@ -30,7 +30,7 @@ _LIMIT_S = 60.0
 # is not (CUDA programming guide, "Shared memory" of compute capability 9.0).
 _RESERVED_IS_COUNTED_SINCE = 90
 # What `cuobjdump -elf` prints of `.reqntid`, `.maxntid` and `.reqnctapercluster` of the PTX: sizes along x, y and z.
-# Triton's kernels have the first, and with specialised warps it is more than 32 times the warps that were asked for.
+# Triton's kernels have the first, and with specialised warps it is more than 32 times the requested warps.
 _SIZES = re.compile(
     r"EIATTR_(REQNTID|MAX_THREADS|CTA_PER_CLUSTER)\s+Format:\s*\w+\s+Value:\s*(0x\w+)\s+(0x\w+)\s+(0x\w+)"
 )
@@ -74,7 +74,7 @@ def _run(tool: Path, *options: str, may_fail: bool = False) -> Completed:
 
 
 def disassemble(cubin: Path, symbol: str) -> str:
-    """Returns the SASS of a kernel with the functions that it calls, kept beside the cubin; raises MachineError."""
+    """Returns the SASS of a kernel with the functions that it calls, stored with the cubin; raises MachineError."""
     # A cached cubin is named by its content, so SASS beside it cannot be of another.
     stored = cubin.with_suffix(f".{hashlib.sha256(symbol.encode()).hexdigest()[:8]}.sass")
     with contextlib.suppress(OSError, UnicodeDecodeError):

@@ -19,7 +19,7 @@ from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
 from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
 
-# NVRTC optimises at -O3 unless told otherwise. Line tables let profilers map SASS to the source and change no code.
+# NVRTC optimises at -O3 by default. Line tables let profilers map SASS to the source and change no code.
 # No fast-math: a kernel that wants __expf writes __expf.
 OPTIONS = ("--std=c++17", "--generate-line-info")
 STAMPED = "GDNBENCH_PHASES"  # the macro that turns the marks of phases.cuh into clock reads

@@ -84,7 +84,7 @@ FAMILIES: tuple[str, ...] = (*dict.fromkeys(_MEMORY.values()), *_WORDS, "other")
 """Every family, in the order in which they are shown."""
 
 # What a global access says of the caches: evict first, last or unchanged, no allocation in L1, last use, the read-only
-# path, past L1 (as cp.async.cg), and how much L2 fetches beside.
+# path, past L1 (as cp.async.cg), and how much more L2 fetches.
 _HINTS = frozenset({"EF", "EL", "EU", "NA", "LU", "CONSTANT", "BYPASS", "LTC64B", "LTC128B", "LTC256B"})
 _GLOBAL = frozenset({"LDG", "STG", "LDGSTS", "LD", "ST"})
 

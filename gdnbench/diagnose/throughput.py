@@ -199,7 +199,7 @@ def lowered_clock(evidence: Evidence) -> Cause | None:
         f"While the kernel runs, the SM clock is {lowered:.0%} below the highest. Arithmetic at full rate draws so "
         "much power that a GPU lowers it; `nvidia-smi -q -d PERFORMANCE` tells the reason while it runs. What takes "
         "less power for the same FLOPs is faster then: fewer reads of shared memory and of DRAM for each, and fewer "
-        "instructions beside them."
+        "instructions besides them."
     )
     tried = experiment.fewer_instructions(evidence)
     return Cause(

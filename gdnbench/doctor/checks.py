@@ -195,7 +195,7 @@ def check_shadows(folder: Path, python_path: Sequence[Path], installed: Sequence
 
 
 def _shadows(folder: Path, installed: Sequence[str]) -> list[Path]:
-    """Returns the modules in a folder named like one of Python's own, or like one installed elsewhere."""
+    """Returns the modules in a folder named like one of Python's own, or like an installed one."""
     found = []
     for module in pkgutil.iter_modules([str(folder)]):
         own = PathFinder.find_spec(module.name, [str(folder)])

@@ -248,7 +248,7 @@ inline void launch(const void* kernel, dim3 grid, unsigned threads, int64_t shar
 
 
 def cuda_sources(subject: ExportedKernel, binding: ExtensionBinding) -> list[SourceFile]:
-    """The binding, the kernel, and the headers that they include; UsageError if an include leads elsewhere."""
+    """The binding, the kernel, and the headers that they include; UsageError if an include is outside them."""
     entry = subject.entry
     headers = _headers(entry)
     kernel = next(name for name in ("kernel.cuh", "kernel_source.cuh", "gdnbench_kernel.cuh") if name not in headers)

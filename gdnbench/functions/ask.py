@@ -68,7 +68,7 @@ class FunctionsRequest:
 
 @dataclass(frozen=True)
 class FunctionsMade:
-    """The op: the folder that holds it, its name, the kernels that were asked for, and what they are compared with."""
+    """The op: the folder that holds it, its name, the requested kernels, and what they are compared with."""
 
     root: str
     op: str

@@ -170,7 +170,7 @@ class ReferenceNumerics:
         return {name: each.double() if each.is_floating_point() else each for name, each in named}
 
     def roundoff(self, tensors: Tensors, scalars: dict[str, float], workload: Workload) -> Tensors:
-        """The size of each element of an output that is no integer, and the output's root mean square, in sum."""
+        """The size of each element of an output of floats, and the output's root mean square, in sum."""
         expected = self.oracle(tensors, scalars, workload)
         numbers = {name: each for name, each in expected.items() if each.is_floating_point()}
         return {name: each.abs() + each.square().mean().sqrt() for name, each in numbers.items()}

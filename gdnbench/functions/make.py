@@ -92,7 +92,7 @@ class _Op:
         self.given = sha256_of(Path(typed.given)) if typed.given else ""
         dtypes = [each.dtype for each in self.inputs]
         shown = dtypes[:1] if len(set(dtypes)) == 1 else dtypes
-        # Times depend on types and on given inputs, which no size tells.
+        # Times depend on types and on given inputs, which sizes do not determine.
         stem = self.functions[0].stem.strip("_") or "functions"
         self.name = "-".join(filter(None, [stem, *shown, self.given[:8]]))
 
@@ -205,7 +205,7 @@ class _Op:
         )
 
     def _sizes(self, function: FunctionName, option: str, values: Sequence[str]) -> str:
-        """The grid or block of a kernel as Python, `shape.M, shape.K // 4`; UsageError for what is no arithmetic."""
+        """The grid or block of a kernel as Python, `shape.M, shape.K // 4`; UsageError for anything but arithmetic."""
         cuda = [each for each in (*self.functions[1:], self.functions[0]) if each.is_cuda]
         text, axes = values[cuda.index(function) if len(values) > 1 else 0], self.workloads[0].axes
         unknown = [name for name in re.findall(r"[A-Za-z_]\w*", text) if name not in axes]

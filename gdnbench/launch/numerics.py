@@ -73,7 +73,7 @@ def load_numerics(op: Op, op_folder: Path) -> Numerics:
 
 
 def call_numerics(op: Op, numerics: Numerics, name: str, *arguments: object, **more: object) -> Any:
-    """Calls a function of an op's numerics; raises DeclarationError for what it raises, which is no kernel's fault."""
+    """Calls a function of an op's numerics; raises DeclarationError for what it raises: the kernel is not at fault."""
     try:
         return getattr(numerics, name)(*arguments, **more)
     except GdnbenchError:

@@ -255,7 +255,7 @@ _ACCESSES = {
 
 
 class TritonMemory:
-    """The tensors of a launch. Accesses beside a tensor become findings and are not made: such a load gives zero."""
+    """The tensors of a launch. Accesses outside a tensor become findings and are not made: such a load gives zero."""
 
     def __init__(self) -> None:
         self.findings = FaultLog()
@@ -345,7 +345,7 @@ class TritonMemory:
         )
 
     def _real(self, builder: Any, given: IntArray, number: int | None, verb: str, mask: Any, nbytes: int) -> IntArray:
-        """Returns addresses in memory; those beside their tensor are reported unless masked, and lead nowhere."""
+        """Returns addresses in memory; those outside their tensor are reported unless masked, and lead nowhere."""
         if number is not None:
             return given + (self._tensors[number][1].data_ptr() - tensor_address(number))
         numbers, places = nearest_tensor(given)

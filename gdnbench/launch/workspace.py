@@ -1,6 +1,6 @@
 """The tensors of one op at one workload: inputs that must not change, outputs that must be written.
 
-Outputs hold poison before a launch, a value that tells an element which was never written.
+Outputs hold poison before a launch, a value that marks elements never written.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _plainly_laid(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def poison(tensors: Sequence[torch.Tensor]) -> None:
-    """Fills tensors with the value that tells "never written"."""
+    """Fills tensors with the value that marks "never written"."""
     for tensor in tensors:
         bits, pattern = _POISON[tensor.dtype]
         tensor.view(bits).fill_(pattern)

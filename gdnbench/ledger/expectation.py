@@ -146,7 +146,7 @@ def _quantity(what: str) -> tuple[QuantityName | None, str]:
 def _problems(
     text: str, match: re.Match[str] | None, name: QuantityName | None, of: str, workload: str
 ) -> Iterator[str]:
-    """Yields why a term is none, its first wrong part first."""
+    """Yields what is wrong with a term, its first wrong part first."""
     if name is None:
         known = ", ".join(f"{each} {quantity.of}".strip() for each, quantity in QUANTITIES.items())
         yield f"it begins with none of {known}"

@@ -29,7 +29,7 @@ Files = Mapping[str, str]
 
 
 def read_sources(entry: CatalogEntry) -> dict[str, str]:
-    """The files of the kernel's source hash; one that is no text, or cannot be read, is left out."""
+    """The files of the kernel's source hash; one that is not text, or cannot be read, is left out."""
     files = {}
     for name, path in entry.source_files():
         with suppress(OSError, UnicodeDecodeError):
@@ -38,7 +38,7 @@ def read_sources(entry: CatalogEntry) -> dict[str, str]:
 
 
 def pack(files: Files) -> str:
-    """The files as text of one line: JSON, deflated, in base64; empty where they are too large to be kept."""
+    """The files as text of one line: JSON, deflated, in base64; empty if they are too large to be stored."""
     text = json.dumps(dict(files)).encode()
     return base64.b64encode(zlib.compress(text, 9)).decode() if len(text) <= LARGEST_BYTES else ""
 

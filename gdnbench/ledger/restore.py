@@ -1,4 +1,4 @@
-"""Writes the sources that an entry kept back: into a new folder of kernels, or over the kernel's own files."""
+"""Writes the sources of an entry back: into a new folder of kernels, or over the kernel's own files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Restored:
 
 
 def kept_sources(entry: LedgerEntry, *, opened: bool) -> dict[str, str]:
-    """The files as they were last measured, else or if `opened` as the entry was opened; UsageError if none are kept.
+    """The files as they were last measured, else or if `opened` as the entry was opened; UsageError if none are stored.
 
     RunFormatError is raised for damaged ones, and for a name that leads out of the folder.
     """

@@ -57,7 +57,7 @@ _ENVIRONMENT = {"PYTHONUTF8": "1", "NO_COLOR": "1", "FORCE_COLOR": "", "COLUMNS"
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended: exit code, negative for a signal, stdout, stderr, and notes beside its progress."""
+    """How a command ended: exit code, negative for a signal, stdout, stderr, and notes besides its progress."""
 
     code: int
     output: str = ""

@@ -154,7 +154,7 @@ def _not_tuned(entry: CatalogEntry, gpu: str) -> str:
 
 
 MOST_BUILDS = 1000
-"""Number of kernels to compile above which the user is asked first, since they take minutes."""
+"""Number of kernels to compile above which the user has to confirm, since they take minutes."""
 BUILD_S = 0.5
 """Seconds that one core takes for a build: 50 builds, CUDA and Triton, take 13 s on two cores."""
 

@@ -10,7 +10,7 @@ NVBench's files are read in the parent, since a kernel's code could change a rea
 from 0 in the order of writing: float32 seconds in `<record>-bin`, Hz in `<record>-freqs-bin`.
 
 A copying floor's form that was chosen on another GPU may be slower than a kernel, which would then read over 100 % of
-SOL. So the preflight times the forms of each floor whose params nobody fixed, and the fastest is measured.
+SOL. So the preflight times the forms of each floor without fixed params, and the fastest is measured.
 """
 
 from __future__ import annotations

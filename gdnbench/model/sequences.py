@@ -151,7 +151,7 @@ class SequenceLayout:
 
     @property
     def ends(self) -> str:
-        """The input that tells where each sequence ends, where they lie one after the other; else empty."""
+        """The input with the end of each sequence, where they lie one after the other; else empty."""
         return next(iter(self.op.ends.values()), "")
 
     @cached_property

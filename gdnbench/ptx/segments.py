@@ -31,7 +31,7 @@ class Tensor:
     data: npt.NDArray[np.uint8]
     is_written: bool = True  # whether all of it is initialised
     is_input: bool = False  # whether the kernel must not write to it, so that no access to it can race
-    # changed: shape (bytes,), where launches leave a mark at what they write; None if it is not asked
+    # changed: shape (bytes,), where launches leave a mark at what they write; None if it is not recorded
     # earlier: shape (bytes,), what launches in front of this one have written; None if this one begins after them
     changed: Mask | None = None
     earlier: Mask | None = None

@@ -247,7 +247,7 @@ class _Boxes:
         outer, box = maps["global_stride"][:, : rank - 1].astype(np.int64), tuple(map(int, kind["box_dim"][:rank]))
         row = box[0] * element
         wanted = np.concatenate([first, outer.ravel(), sizes[:, 0] * element * (rank > 1), [row]]) % PIECE_BYTES
-        # How rows lie that are shorter than what is swizzled is not told.
+        # How rows lie that are shorter than what is swizzled is not documented.
         is_row = swizzled == 1 or row == swizzled * PIECE_BYTES
         if wanted.any() or not is_row or not all(0 < each <= _LONGEST_BOX for each in box):
             return None

@@ -59,7 +59,7 @@ class TableView:
                 raise UnknownNameError(f"there is no column {name}", hint)
 
     def _hides(self, block: Block) -> bool:
-        """Whether it is a meaning that was not asked for; in Markdown they are folded."""
+        """Whether it is a meaning that was not requested; in Markdown they are folded."""
         return isinstance(block, Note) and block.level == "meaning" and not (self.legend or self.markdown)
 
     def _shown(self, block: Block) -> Block:

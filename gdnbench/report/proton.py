@@ -211,7 +211,7 @@ _ASYNCHRONOUS = "A load is waited for where it is first used; its own scope show
 
 
 def trace_answer(profile: ProtonProfile, code_of: CodeOf) -> Answer:
-    """Returns what a recording tells, and whether it is of the kernel's current code."""
+    """Returns the contents of a recording, and whether it is of the kernel's current code."""
     case = profile.recording.case
     code = code_of(case.variant.label, profile.recording.source)
     return Answer(

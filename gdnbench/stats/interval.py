@@ -163,7 +163,7 @@ def squares_within(values: FloatArray, process: IntArray) -> tuple[float, int]:
 def share_of(count: int, trials: int, confidence: float = 0.95, *, design_effect: float = 1.0) -> Interval:
     """The share of trials with an event, from 0 to 1, and the interval of Clopper and Pearson, Biometrika 26 (1934).
 
-    The interval covers the true share with at least the confidence asked for. Dependent trials count as fewer, by
+    The interval covers the true share with at least the requested confidence. Dependent trials count as fewer, by
     `design_effect`: Korn and Graubard, Survey Methodology 24 (1998). Without trials the estimate is NaN and the
     interval (0, 1).
     """

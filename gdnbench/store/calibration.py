@@ -75,7 +75,7 @@ class Calibration:
     gpu: Name
     gpu_name: TextLine
     uuid: TextLine
-    driver: TextLine | None  # the driver's version; None where it was not told
+    driver: TextLine | None  # the driver's version; None if unknown
     folder: TextLine
     runs: SmallCount  # those that are in it; `folder` has them
     asked: SmallCount

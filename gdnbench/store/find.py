@@ -225,7 +225,7 @@ class _Times(Struct, array_like=True):
     """The times of a run's kernels by label: the fields of `LastTime` from `kernel` to `kernel_us`."""
 
     times: dict[str, tuple[str, float, float, float, float | None, float | None]]
-    sources: Raw  # most runs have been timed since, and their sources are not asked for
+    sources: Raw  # most runs have been timed since, and their sources are not needed
 
 
 class _Cells(TypedDict):

@@ -45,7 +45,7 @@ _Answer = tuple[str, bytes, str]
 
 
 def stamp_of(folder: Path, names: Sequence[str]) -> str:
-    """What tells whether files of a run are still those that were read."""
+    """The state of a run's files when they were read, to detect changes."""
     return "|".join(_stamp(f"{folder}/{name}") or _stamp(f"{folder}/{name}.gz") for name in names)
 
 

@@ -58,7 +58,7 @@ class RunInfo:
 
     run_id: Name
     timestamp: Timestamp
-    complete: bool  # whether every case and round that was asked for is in it
+    complete: bool  # whether every case and round requested is in it
     command: str
     op: Name
     gpu: Name  # the GPU's short name, `h200`; `cpu` without one

@@ -81,7 +81,7 @@ class Replayed:
 
 
 def checked_event(case: Case, verdict: Examined) -> CaseChecked:
-    """Returns the event of progress that tells a case's verdict."""
+    """Returns the event of progress with a case's verdict."""
     return CaseChecked(case.label, str(case.workload), verdict.status, verdict.reason)
 
 

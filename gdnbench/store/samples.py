@@ -47,7 +47,7 @@ class RoundRow:
     case: str
     timer: str
     round: int  # 1 for the first after the burn-in
-    process: int  # number of the worker process that measured it, from 1; 0 where it is not told
+    process: int  # number of the worker process that measured it, from 1; 0 if unknown
     samples: int
     time_us: float  # mean of the samples but for a share at either end, microseconds
     mean_us: float  # mean of all samples, microseconds
@@ -88,8 +88,8 @@ class CaseRounds:
     """The rounds of one case by one timer."""
 
     times_us: FloatArray  # shape (rounds,), microseconds, NaN where a round is missing
-    processes: npt.NDArray[np.int64]  # shape (rounds,); 0 where it is not told
-    sm_mhz: FloatArray | None = None  # shape (rounds,), median MHz, NaN where not told; None where of no round
+    processes: npt.NDArray[np.int64]  # shape (rounds,); 0 if unknown
+    sm_mhz: FloatArray | None = None  # shape (rounds,), median MHz, NaN if unknown; None where of no round
 
 
 def merge_rounds(folders: Sequence[Path], target: Path, run_id: str) -> None:
@@ -137,12 +137,12 @@ def _read_quickly(path: Path) -> Sequence[_Round | _FullRound]:
     places = itemgetter(*(header.index(name) for name in names))
     try:
         return convert_rows(map(places, lines), _FullRound)
-    except SchemaError:  # told by line and field where rows are read one by one
+    except SchemaError:  # the reader of single rows names line and field
         return []
 
 
 def processes_of(cases: Iterable[CaseRounds]) -> IntArray:
-    """The number of the process that measured each round of a run, by the cases that have it; 0 where none tells it."""
+    """The number of the process that measured each round of a run, by the cases that have it; 0 if unknown."""
     import numpy as np
 
     processes: IntArray = np.max([found.processes for found in cases], axis=0)
@@ -226,9 +226,7 @@ def read_samples(folder: Path) -> dict[str, FloatArray]:
         by_case = frame.groupby("case", observed=True)["time_us"]
         samples = {str(case): times.to_numpy(dtype=float) for case, times in by_case}
     except FileNotFoundError as error:
-        raise RunFormatError(
-            f"{path} is missing", "samples are stored with the run that took them, if at all"
-        ) from error
+        raise RunFormatError(f"{path} is missing", "a run may store its samples in this file") from error
     except (PermissionError, NotRegularError, TooLargeError) as error:
         raise unreadable(path, error) from error
     except (OSError, ValueError, LookupError, TypeError, NotImplementedError) as error:

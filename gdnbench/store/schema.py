@@ -144,7 +144,7 @@ class GpuDocument(TypedDict, total=False):
 
 
 class MachineDocument(TypedDict, total=False):
-    """Where a run was measured; no `gpu` on the CPU, a `target` where it was asked for on another machine."""
+    """Where a run was measured; no `gpu` on the CPU, a `target` if it was started from another machine."""
 
     target: TextLine
     host: dict[str, Fact]

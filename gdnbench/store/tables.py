@@ -67,7 +67,7 @@ class BuildRow:
     code_bytes: _CountOrUnknown = -1
     status: Literal["ok", "build-failed"] = "ok"
     reason: str = ""
-    interpreter: str = ""  # verdict of an interpreter where there is no GPU; empty where none was asked
+    interpreter: str = ""  # verdict of an interpreter where there is no GPU; empty if none ran
     serialized_because: str = ""  # why ptxas serializes its warpgroup products (wgmma); empty where it does not
 
     @property

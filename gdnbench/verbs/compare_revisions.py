@@ -90,7 +90,7 @@ def _names_run(text: str, results: Path) -> bool:
 
 
 def with_revision_hint(error: UnknownNameError, sources: Sequence[str], results: Path) -> UnknownNameError:
-    """The error for a source that is no run; its hint says so if it is a git revision of a folder of kernels."""
+    """The error for a source that is not a run; its hint says so if it is a git revision of a folder of kernels."""
     for text in sources:
         with suppress(MachineError):
             if not _names_run(text, results) and any(has_revision(root, text) for root in default_roots()):

@@ -117,7 +117,7 @@ def inspect(
 
 
 def _check_form(ctx: typer.Context) -> None:
-    """Refuses options that ask for two forms at once, or for a part of a form that is not asked for."""
+    """Refuses options that ask for two forms at once, or for a part of a form that is not requested."""
     options.check_mode(ctx, "for_model", ("budget",), ("schedule", "loops", "diff", "csv"))
     options.check_mode(ctx, "loops", (), ("sass", "schedule", "diff", "csv"))
     options.check_mode(ctx, "schedule", (), ("sass", "csv"))

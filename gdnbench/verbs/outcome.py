@@ -52,7 +52,7 @@ def run_to_exit_code(command: Callable[[], object]) -> int:
 
 
 def _unforeseen(error: BaseException) -> ExitCode:
-    """Prints an error that is no message: of what is not installed, or of gdnbench itself."""
+    """Prints an unexpected error: of what is not installed, or of gdnbench itself."""
     if isinstance(error, ModuleNotFoundError) and not (error.name or "gdnbench").startswith("gdnbench"):
         _print_error(MachineError(f"the module {error.name} is not installed", "pip install gdnbench installs it"))
         return ExitCode.ENVIRONMENT

@@ -39,7 +39,7 @@ def watch(*, quiet: bool) -> Iterator[Observer]:
 
 @contextmanager
 def watch_here(*, quiet: bool) -> Iterator[Observer]:
-    """Yields an observer for stderr: a bar in a terminal, lines elsewhere, nothing if quiet; it tells of Ctrl-C."""
+    """Yields an observer for stderr: a bar in a terminal, lines elsewhere, nothing if quiet; it announces Ctrl-C."""
     console = message_console(quiet=quiet)
     bar = None if quiet or not console.is_terminal else _make_bar(console)
     observer = _Observer(console, bar)

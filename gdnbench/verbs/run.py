@@ -166,12 +166,12 @@ def run(
 
 
 def print_finished(finished: Finished, *, are_clocks_asked: bool, json: bool, csv: bool) -> ExitCode:
-    """Prints a run and returns its exit code; raises MachineError where nothing that was asked for could run."""
+    """Prints a run and returns its exit code; raises MachineError if nothing requested could run."""
     from gdnbench.analyse.exit_code import exit_code_of_rows, refuse_nothing_measured
     from gdnbench.verbs.run_tables import print_run
 
     print_run(finished.path, json=json, csv=csv)
-    # A clock that nobody asked for, and that cannot be read here, is no failure of the run: its table says so.
+    # A clock that was not requested, and cannot be read here, is not a failure of the run: its table says so.
     analysis, named = finished.analysis, finished.info.baseline_named
     rows = analysis.rows if are_clocks_asked else analysis.measurements
     code = exit_code_of_rows(rows, interrupted=finished.interrupted, baseline_named=named)

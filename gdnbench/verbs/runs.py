@@ -170,12 +170,12 @@ def print_merged(folders: Sequence[Path], results: Path, *, params: Mapping[str,
     Args:
         folders: of the parts.
         results: the folder that holds runs.
-        params: how it is printed, as `run` and `sweep` are told: `json`, `csv`, `emit_dispatch`.
+        params: how it is printed, options of `run` and `sweep`: `json`, `csv`, `emit_dispatch`.
         command: the command line of the whole run; by default that of a part, without what makes it one.
 
     Raises:
         UsageError: if they are not all parts of one run.
-        MachineError: if nothing that was asked for could be measured.
+        MachineError: if nothing requested could be measured.
     """
     from gdnbench.analyse.exit_code import exit_code_of_rows, exit_code_of_sweep, refuse_nothing_measured
     from gdnbench.analyse.merge import merge_parts

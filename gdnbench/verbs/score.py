@@ -81,7 +81,7 @@ def score(
         score_on_save(request, found, turns, warm=not fresh, json=json, quiet=quiet)
         return
     with progress(quiet=quiet or json) as observer:
-        asked = with_revision(load_catalog(), request, observer)
-        scored = score_kernel(*asked, found, observer, warm=not fresh)
+        revised = with_revision(load_catalog(), request, observer)
+        scored = score_kernel(*revised, found, observer, warm=not fresh)
     print_score(scored, json=json)
     raise typer.Exit(scored.exit_code)

@@ -130,7 +130,7 @@ def _workloads(score: Score) -> Iterator[Text]:
 
 
 def next_command(score: Score) -> tuple[str, ...]:
-    """Returns the next command: one that tells more of a failure, or the run that a claim needs."""
+    """Returns the next command: one that shows more of a failure, or the run that a claim needs."""
     if score.verdict in {Status.BROKEN, NoVerdict.NO_BASELINE}:
         return ("gdnbench", "list")  # other verbs do not know the name of a broken one
     if score.verdict is Status.BUILD_FAILED:

@@ -45,7 +45,7 @@ def sweep(
     """Race every combination of params and say which are best.
 
     A coarse pass over all points, then ever more rounds of those that may still be
-    the best, until they are told apart, tie within the margin, or the budget ends.
+    the best, until they separate, tie within the margin, or the budget ends.
     The answer is a plateau: the points that tie, and the simplest of them. A sweep
     that is stopped has kept its rounds: `gdnbench run --resume` goes on with them.
     """

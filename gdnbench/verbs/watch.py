@@ -56,8 +56,8 @@ class ScoreHistory:
             for finding in self._lint(catalog):
                 of_source.append(f"{finding.place.path.name}:{finding.place.line}: {finding.code} {finding.message}")
                 observer(NoteMade(of_source[-1]))
-            asked = (*with_revision(catalog, self.request, observer), self.gpu, observer)
-            score = check_quickly(*asked, warm=self.warm) or score_kernel(*asked, warm=self.warm)
+            arguments = (*with_revision(catalog, self.request, observer), self.gpu, observer)
+            score = check_quickly(*arguments, warm=self.warm) or score_kernel(*arguments, warm=self.warm)
         except SameSourcesError as error:  # the next save may change them
             op = resolve_op(catalog, self.request.op, [self.request.kernel])
             score = Score(self.request.kernel, op, slug_of(self.gpu), self.request.against, Verdict.SAME, error.message)

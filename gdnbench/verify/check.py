@@ -73,7 +73,7 @@ def consult_oracle(workspace: Workspace, numerics: Numerics) -> Oracle:
 
 
 def ask_numerics(numerics: Numerics, name: str, workspace: Workspace, wanted: Sequence[str]) -> dict[str, torch.Tensor]:
-    """What an oracle or a roundoff says; one that takes `workload` is told it, where inputs do not tell all of it."""
+    """What an oracle or a roundoff says; one with a parameter `workload` gets it, where inputs do not determine it."""
     more = {"workload": workspace.workload} if "workload" in signature(getattr(numerics, name)).parameters else {}
     returned: dict[str, torch.Tensor] = call_numerics(
         workspace.op, numerics, name, workspace.inputs, workspace.scalars, **more

@@ -41,7 +41,7 @@ class BatchRow:
 
     @property
     def is_padding(self) -> bool:
-        """Whether it is no sequence."""
+        """Whether it is padding, not a sequence."""
         return self.slots[0] <= 0
 
     @property

@@ -254,7 +254,7 @@ class Examination:
     def _functions_of_python(self, entry: CatalogEntry, variant: Variant, workspace: Workspace) -> tuple[str, ...]:
         if not (isinstance(entry.kernel, TorchKernel) and isinstance(self.device, CudaDevice)):
             return ()
-        with suppress(Exception):  # one that cannot be captured is told so by its own step
+        with suppress(Exception):  # its own step reports what cannot be captured
             return capture(load(entry, variant, workspace.workload)(workspace), strict=False).launched
         return ()
 

@@ -96,7 +96,7 @@ class FloatReplay:
     ) -> list[ExpectedRow]:
         """What a launch must give, by what its rows carry; none for padding.
 
-        The oracle is asked once for all states and replicas, as for a batch of so many sequences in a pool of its own.
+        The oracle is called once for all states and replicas, as for a batch of so many sequences in a pool of its own.
         """
         layout, begun = member.layout, [each or self.first for each in carried]
         held = torch.stack([each.states for each in begun], dim=1).flatten(0, 1)

@@ -153,7 +153,7 @@ class FollowedBatch:
         in_place: the outputs that the kernel updates in place, with their inputs.
         kinds: profile and keys of each sequence.
         seed: of all draws.
-        tell: is told the number of tokens that are done.
+        tell: called with the number of tokens that are done.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ NameFunctions = Callable[[CatalogEntry, Variant, Workspace], tuple[str, ...]]
 """Names the GPU's functions that a variant launches on a workspace; none where they are declared, or not known."""
 
 RERUNS: Mapping[str, int] = {"cuda": 20, "cpu": 3, "interpreter": 1}
-LARGEST_POWER = 7  # batches of 2 to this power and below are asked for their params
+LARGEST_POWER = 7  # params are looked up for batches of up to 2 to this power
 MOST_CHOICES = 2  # of a param that `split` tries
 
 

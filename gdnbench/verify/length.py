@@ -1,4 +1,4 @@
-"""Errors against the length of sequences: what is asked, and what the errors at its marks say about a kernel.
+"""Errors against the length of sequences: the request, and what the errors at its marks say about a kernel.
 
 The delta rule erases along each key that it writes, so that an error in the state fades within some hundred tokens even
 where no head forgets: the errors of an honest kernel stop growing, and are those of its roundings.
@@ -46,7 +46,7 @@ GROWTH = 1.5  # of an error from the first mark at or behind `SETTLED` to the la
 SETTLED = 4096  # tokens
 OVER = 1.5  # times the emulation's error, for the same roundings in another order
 ROUNDOFFS = 512
-"""Unit roundoffs of its arithmetic that an honest kernel may be off beside that.
+"""Unit roundoffs of its arithmetic that an honest kernel may be off besides that.
 
 Where softplus is log(1 + exp(x)), as in most libraries, and A is near 16, they were up to 200 for heads that forget
 within thousands of tokens, and three times as many at one mark as at another.
@@ -54,7 +54,7 @@ within thousands of tokens, and three times as many at one mark as at another.
 
 
 def parse_marks(text: str) -> tuple[int, ...]:
-    """Parses `1k,16k,1M`: k is 1,024 and M 1,048,576 tokens. Raises UsageError for what is no rising list of marks."""
+    """Parses `1k,16k,1M`: k is 1,024 and M 1,048,576 tokens. UsageError for anything but a rising list."""
     found = [re.fullmatch(r"(\d{1,8})([km]?)", each.strip().lower()) for each in text.split(",")]
     marks = tuple(int(each[1]) * _UNITS[each[2]] for each in found if each)
     hint = "as in --length 1k,4k,16k"

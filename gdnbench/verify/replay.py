@@ -42,7 +42,7 @@ class _Sequence:
         begun: which of all sequences it is, or is a copy of; this and `position` tell its next token.
         position: how many tokens it has kept.
         carried: its state, and what rounding errors may have made of it.
-        is_poisoned: its state is NaN, and nobody asks what it gives.
+        is_poisoned: its state is NaN, and its outputs are not checked.
     """
 
     slots: tuple[int, ...]
@@ -148,7 +148,7 @@ class Replay:
                 self._launch(call, event)
 
     def _fill(self, sequence: _Sequence | None) -> None:
-        """Fills a sequence's slots with NaN: nobody may read them once they are free."""
+        """Fills a sequence's slots with NaN: nothing may read them once they are free."""
         if sequence:
             self._engine.pool[list(sequence.slots)] = torch.nan
 
