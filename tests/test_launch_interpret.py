@@ -1,5 +1,9 @@
 """Triton's arithmetic without a GPU, in one process of its own: the interpreter is chosen when triton is imported."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -123,3 +127,41 @@ def test_products_with_scales_take_numbers_in_nvfp4():
     assert torch.equal(torch.from_numpy(found).double(), scaled(bits, scales))
     with pytest.raises(ValueError, match="one for each 16"):
         from_nvfp4(bits.numpy(), scales.view(torch.uint8).numpy()[:, ::2])
+
+
+ASM = """
+import numpy as np, torch, triton, triton.language as tl
+from gdnbench.launch.triton_rounding import round_to_nearest
+round_to_nearest()
+
+@triton.jit
+def kernel(X, Y, Z, W, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(X + at)
+    y = tl.inline_asm_elementwise("fma.rn.f32 $0, $1, $2, 0f3F800000;", "=f,f,f", [x, 2.0], tl.float32, True, 1)
+    swapped = "{ .reg .b16 a, b; mov.b32 {a, b}, $1; mov.b32 $0, {b, a}; }"
+    z = tl.inline_asm_elementwise(swapped, "=r,r", [x.to(tl.bfloat16)], tl.bfloat16, True, 2)
+    w, v = tl.inline_asm_elementwise(
+        "cvt.rzi.s32.f32 $0, $2; neg.f32 $1, $2;", "=r,=f,f", [y], (tl.int32, tl.float32), True, 1
+    )
+    tl.store(Y + at, v)
+    tl.store(Z + at, z)
+    tl.store(W + at, w)
+
+x, y = torch.randn(256) * 9, torch.zeros(256)
+z, w = torch.zeros(256, dtype=torch.bfloat16), torch.zeros(256, dtype=torch.int32)
+kernel[(1,)](x, y, z, w, 256)
+right = x * 2 + 1
+assert torch.equal(y, -right), (y + right).abs().max()
+assert torch.equal(z.view(128, 2).flip(1).reshape(-1), x.bfloat16())
+assert torch.equal(w, right.int())
+"""
+
+
+def test_inline_ptx_of_several_results_and_of_packs_gives_what_it_computes(tmp_path):
+    (tmp_path / "asm.py").write_text(ASM)
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    done = subprocess.run(
+        [sys.executable, tmp_path / "asm.py"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -49,6 +49,8 @@ kernel = TritonKernel(
 '''
 GRID = "-(-workload.M // p.BM)"
 
+INLINE = 'tl.inline_asm_elementwise("{}", "=f,f", [total], tl.float32, True, 1).to(tl.bfloat16)'
+
 MISTAKES = {
     # name: (what stands in the kernel, what instead, the line that is named by it, who names it, with which words)
     "stride-order": (
@@ -84,18 +86,23 @@ MISTAKES = {
         "verify",
         "of `A`, which has",
     ),
+    "numbers-of-inline-ptx": (
+        "total.to(tl.bfloat16)",
+        INLINE.format("fma.rn.f32 $0, $1, $1, $1;"),
+        "tl.store(C",
+        "verify",
+        "was stored at",
+    ),
     "inline-ptx": (
         "total.to(tl.bfloat16)",
-        'tl.inline_asm_elementwise("mull.f32 $0, $1, $1;", "=f,f", [total], tl.float32, True, 1).to(tl.bfloat16)',
+        INLINE.format("mull.f32 $0, $1, $1;"),
         "tl.store(C",
         "build",
         "ptxas: Not a name of any known instruction: 'mull'",
     ),
 }
-RIGHT_PTX = (
-    "total.to(tl.bfloat16)",
-    'tl.inline_asm_elementwise("add.f32 $0, $1, 0f00000000;", "=f,f", [total], tl.float32, True, 1).to(tl.bfloat16)',
-)
+RIGHT_PTX = ("total.to(tl.bfloat16)", INLINE.format("add.f32 $0, $1, 0f00000000;"))
+LANE_PTX = ("total.to(tl.bfloat16)", INLINE.format("shfl.sync.bfly.b32 $0, $1, 1, 31, -1;"))
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +114,7 @@ def catalog(tmp_path_factory):
     numerics = REPOSITORY / "tests" / "toys" / "gemm" / "numerics.py"
     (root / "gemm" / "numerics.py").write_text(numerics.read_text())
     changes = {name: (old, new) for name, (old, new, *_) in MISTAKES.items()}
-    for name, (old, new) in {"right": ("", ""), "right-ptx": RIGHT_PTX, **changes}.items():
+    for name, (old, new) in {"right": ("", ""), "right-ptx": RIGHT_PTX, "lane-ptx": LANE_PTX, **changes}.items():
         folder = root / "gemm" / name.replace("-", "_")
         folder.mkdir()
         rows = new if old == GRID else GRID
@@ -155,8 +162,9 @@ def test_a_usual_mistake_in_triton_is_named_by_its_line(catalog, verified, linte
     assert by == "lint" or words in verdict.reason, verdict.reason
 
 
-def test_right_inline_ptx_is_compiled_where_it_cannot_be_interpreted(catalog, verified):
-    line, verdict = _line_of(catalog, "right-ptx", "inline_asm"), verified["gemm-right-ptx"]
+def test_inline_ptx_that_only_computes_is_interpreted_and_other_is_compiled(catalog, verified):
+    assert verified["gemm-right-ptx"].status is Status.OK, verified["gemm-right-ptx"].reason
+    line, verdict = _line_of(catalog, "lane-ptx", "inline_asm"), verified["gemm-lane-ptx"]
     assert verdict.status is Status.UNSUPPORTED
-    assert f"kernel.py:{line}: inline_asm" in verdict.reason
+    assert f"kernel.py:{line}: inline_asm that reaches memory, other lanes" in verdict.reason
     assert "compiles for sm_90" in verdict.reason

@@ -132,7 +132,8 @@ def round_to_nearest() -> None:
     fp32's result and no kernel's doing. `tl.dot` multiplies the numbers that bf16 and fp8 stand for, and so does all
     other arithmetic, where Triton 3.7 takes bits of bf16 for integers; and of fp32 factors it takes what tensor cores
     read of them for tf32.
-    `tl.dot_scaled`, which Triton 3.7's interpreter lacks, multiplies numbers in nvfp4 and adds up in fp32.
+    `tl.dot_scaled`, which Triton 3.7's interpreter lacks, multiplies numbers in nvfp4 and adds up in fp32. Inline PTX
+    goes to the interpreter of PTX.
     """
     import triton.language as tl
     from triton._C.libtriton import ir
@@ -163,7 +164,13 @@ def round_to_nearest() -> None:
         left, right = from_nvfp4(a.data, a_scale.data), from_nvfp4(b.data.T, b_scale.data)
         return interpreter.TensorHandle(left @ right.T + d.data, d.dtype.scalar)
 
+    def create_inline_asm(_self: Any, *call: Any) -> Any:
+        from gdnbench.launch.triton_assembly import interpret_inline_asm  # imported here: few kernels have any
+
+        return interpret_inline_asm(*call)
+
     compute_narrow_numbers()
+    builder.create_inline_asm = create_inline_asm
     builder.create_dot = create_dot
     builder.create_dot_scaled = create_dot_scaled
 
