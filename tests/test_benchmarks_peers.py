@@ -3,11 +3,9 @@
 No GPU is here: workers are stood in for, by what they would leave; gdnbench's runs by those of a simulated machine.
 """
 
-import csv
 import json
 import math
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -80,19 +78,6 @@ def test_without_noise_it_cannot_tell(noise):
     assert rules.within_noise(100.0, 150.0, noise, noise).verdict is UNCLEAR
 
 
-class TestSchedule:
-    COPIES = {"functions": 1, "nvbench": 1, "gdnbench": 2}  # noqa: RUF012
-
-    def visits(self, trials=5, done=(), seed=0):
-        return list(schedule.plan_visits(self.COPIES, trials, done, seed))
-
-    def test_wherever_it_is_cut_no_group_is_more_than_a_trial_ahead(self):
-        visits = self.visits(trials=20)[: 3 * 10]  # passes in which each of them takes part
-        for end in range(1, len(visits) + 1):
-            counts = [sum(visit.group == name for visit in visits[:end]) for name in self.COPIES]
-            assert max(counts) - min(counts) <= 1
-
-
 def line(peer="do_bench", rule=peers.SMALLER, trial=1, target=0.003, **more):
     values = {
         "group": peers.PEERS[peer].group, "workload": "B=1 qk4_v8", "copy": 1, "chain": round(target * 2000),
@@ -106,18 +91,6 @@ class TestRecords:
     @pytest.fixture
     def path(self, tmp_path):
         return tmp_path / "record.csv"
-
-    def test_lines_come_back_as_they_were(self, path):
-        trial = [
-            line(margin=0.01, b_us=4.123456),
-            line(target=0.0, outcome=FAILED, verdict="", a_us=None, b_us=None, reason="it said:\n  no, never"),
-        ]
-        records.append_trial(path, trial)
-        back = records.read_lines(path)
-        assert back[0] == replace(trial[0], lines=2)
-        assert back[1] == replace(trial[1], lines=2, reason="it said: no, never")
-        (ratio, _) = (row["ratio"] for row in csv.DictReader(path.open()))
-        assert float(ratio) == pytest.approx(4.123456 / 4.0)
 
     def test_wherever_a_run_is_killed_only_its_last_trial_is_lost(self, path):
         for number in (1, 2):
@@ -194,14 +167,6 @@ class TestNvbench:
         assert judged.verdict is verdict
         assert judged.margin == pytest.approx(0.02, rel=0.1)
 
-    @pytest.mark.parametrize(
-        ("b_us", "noise", "verdict"), [(4.4, 0.01, SLOWER), (3.6, 0.01, FASTER), (4.1, 0.05, UNCLEAR)]
-    )
-    def test_the_newer_script_is_asked_itself(self, tmp_path, b_us, noise, verdict):
-        record = self.record(tmp_path, A=self.samples(4.0, noise), B=self.samples(b_us, noise, seed=2))
-        judged = record.judge(peers.ROBUST, "B=1 qk4_v8", "A", "B")
-        assert (judged.verdict, judged.margin) == (verdict, 0.005)
-
     @pytest.mark.parametrize("rule", [peers.LEGACY, peers.ROBUST])
     def test_a_kernel_that_was_skipped_or_is_missing_has_no_verdict(self, tmp_path, rule):
         record = self.record(tmp_path, A=self.samples(4.0, 0.01), B=None)
@@ -219,17 +184,6 @@ class TestTrial:
     def judged(self, times_us, error="", peer="do_bench"):
         answer = task.Answer(peer, 2.0, {"B=1 qk4_v8": times_us}, error)
         return judging.judge_trial(PLANTED, self.VISIT, peers.PEERS[peer], judging.judge_numbers(answer), 7.5)
-
-    def test_every_rule_judges_every_kernel(self):
-        found = {(each.rule, each.target): each for each in self.judged({"A": 4.0, "0": 4.0, "0.003": 4.05})}
-        assert {key: each.outcome for key, each in found.items()} == {
-            (peers.SMALLER, 0.0): RIGHT,
-            (peers.SMALLER, 0.003): RIGHT,
-            (peers.ONE_PERCENT, 0.0): RIGHT,
-            (peers.ONE_PERCENT, 0.003): RIGHT,
-        }
-        slower = found[peers.SMALLER, 0.003]
-        assert (slower.trial, slower.chain, slower.slowdown_high, slower.seconds) == (3, 6, 0.005, 7.5)
 
     def test_a_tool_that_raised_has_no_verdicts_and_says_why_and_a_time_of_zero_is_no_win(self):
         for each in self.judged({"A": 4.0}, error="RuntimeError: no memory"):
