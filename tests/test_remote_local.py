@@ -330,7 +330,7 @@ def test_what_was_not_asked_for_is_left_out_and_told(tmp_path, path, asked):
     forged = tmp_path / "job" / "out" / path
     forged.parent.mkdir(parents=True)
     forged.write_text("{}")
-    with pytest.warns(LeftOutWarning, match="not asked for"):
+    with pytest.warns(LeftOutWarning, match="not requested"):
         assert bring(tmp_path / "job", home(tmp_path), asked) == []
     left = [each for each in tmp_path.rglob("*") if each.is_file() and not each.is_relative_to(tmp_path / "job")]
     assert left == []
