@@ -3,9 +3,12 @@
 
 namespace {
 
-enum class Load { plain, evict_first, no_allocate };  // of the state, by L1
+enum class Load { plain, evict_first, no_allocate };
 enum class Arithmetic { fused, written, separate };
 enum class Order { row, all };
+constexpr Load STATE = Load::LOAD;  // these params are one of the names
+constexpr Arithmetic HOW = Arithmetic::ARITHMETIC;
+constexpr Order WHEN = Order::ORDER;
 
 constexpr int ROWS_OF_BLOCK = WARPS / HEADS * ROWS;
 constexpr int TILES = GDN_V / ROWS_OF_BLOCK;  // of a head
@@ -26,9 +29,9 @@ static_assert(BLOCKS == 0 || SHARED_KEYS == 0, "blocks that walk over tiles meet
 
 // Through the read-only path, as the compiler takes plain loads: the hint is all that differs.
 __device__ __forceinline__ float4 load_state(const float4* p) {
-  if constexpr (Load::LOAD == Load::plain) return *p;
+  if constexpr (STATE == Load::plain) return *p;
   float4 x;
-  if constexpr (Load::LOAD == Load::evict_first)
+  if constexpr (STATE == Load::evict_first)
     asm("ld.global.nc.L1::evict_first.v4.f32 {%0, %1, %2, %3}, [%4];"
         : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
         : "l"(p));
@@ -73,16 +76,16 @@ __device__ __forceinline__ float4 load_key(const __nv_bfloat16* row, int lane) {
 }
 
 __device__ __forceinline__ float dot(float4 x, float4 y) {
-  if constexpr (Arithmetic::ARITHMETIC == Arithmetic::fused) return gdn::dot(x, y);
-  if constexpr (Arithmetic::ARITHMETIC == Arithmetic::written)
+  if constexpr (HOW == Arithmetic::fused) return gdn::dot(x, y);
+  if constexpr (HOW == Arithmetic::written)
     return x.x * y.x + (x.y * y.y + (x.z * y.z + x.w * y.w));
   return __fadd_rn(__fadd_rn(__fmul_rn(x.x, y.x), __fmul_rn(x.y, y.y)),
                    __fadd_rn(__fmul_rn(x.z, y.z), __fmul_rn(x.w, y.w)));
 }
 
 __device__ __forceinline__ float add_scaled(float x, float s, float y) {
-  if constexpr (Arithmetic::ARITHMETIC == Arithmetic::fused) return fmaf(s, y, x);
-  if constexpr (Arithmetic::ARITHMETIC == Arithmetic::written) return x + s * y;
+  if constexpr (HOW == Arithmetic::fused) return fmaf(s, y, x);
+  if constexpr (HOW == Arithmetic::written) return x + s * y;
   return __fadd_rn(x, __fmul_rn(s, y));
 }
 
@@ -95,7 +98,7 @@ __device__ __forceinline__ gdn::Gates gates(float A_log, float dt_bias, __nv_bfl
   return gdn::gates(A_log, dt_bias, a, b);
 }
 
-// Brings a tile of a head one step on. A warp has ROWS rows of it, a lane four elements of each.
+// One step of the tile of a head that a block has: ROWS rows a warp, four elements of each a lane.
 __device__ __forceinline__ void update(GDN_DECODE_ARGUMENTS, int tile, int head_of_batch) {
   const int lane = threadIdx.x % gdn::WARP;
   const int warp = threadIdx.x / gdn::WARP;
@@ -140,7 +143,7 @@ __device__ __forceinline__ void update(GDN_DECODE_ARGUMENTS, int tile, int head_
     sum[row] = gdn::warp_sum(dot(s[row], q4));
     if (!SCATTERED_OUTPUT && lane == 0) output[first_value + row] = __float2bfloat16(scale * sum[row]);
   };
-  if constexpr (Order::ORDER == Order::row) {
+  if constexpr (WHEN == Order::row) {
 #pragma unroll
     for (int row = 0; row < ROWS; ++row) retrieve(row), store(row), read(row);
   } else {
