@@ -25,18 +25,18 @@ def section(heading):
 
 
 def rows(heading):
-    """The cells of each row of the table below a heading."""
-    lines = [line for line in section(heading).splitlines() if line.startswith("| ")]
-    return [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines[1:]]
+    """The cells of each row of the tables below a heading, without their heads."""
+    tables = re.findall(r"^\|-.*\n((?:\|.*\n)+)", section(heading) + "\n", re.MULTILINE)
+    return [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in "".join(tables).splitlines()]
 
 
 @cache
-def stream_times(run):
+def times_of(run, timer="nvbench", column="time_us", batch="1"):
     with (EVIDENCE / run / "measurements.csv").open() as file:
         return {
-            row["label"]: float(row["time_us"])
+            row["label"]: float(row[column])
             for row in csv.DictReader(file)
-            if (row["B"], row["timer"], row["status"]) == ("1", "nvbench", "ok") and row["role"] != "control"
+            if (row["B"], row["timer"], row["status"]) == (batch, timer, "ok") and row["role"] != "control"
         }
 
 
@@ -63,7 +63,19 @@ def test_a_ratio_and_its_outcome_are_those_of_the_run(row, gpu):
     _, pair, expected, *outcomes, _ = row
     said, outcome = outcomes[list(RUNS).index(gpu)].split()
     kernel, against = pair.split(" / ")
-    times = stream_times(RUNS[gpu])
+    times = times_of(RUNS[gpu])
     ratio = times[against] / times[kernel]
     assert float(said.rstrip("x")) == pytest.approx(ratio, abs=0.002)
     assert outcome == ("confirmed" if is_as_expected(ratio, expected) else "refuted")
+
+
+@pytest.mark.parametrize("row", rows("The host's time, blocks, and batch 64"), ids=lambda row: row[0])
+def test_a_time_is_that_of_the_run(row):
+    kernel, *said = row
+    small, large = re.findall(r"`(\d{8}-[^`]+)`", section("The host's time, blocks, and batch 64"))[:2]
+    of_host, of_kernel = {"column": "cpu_time_us"}, {"timer": "cupti"}
+    run, batch = (large, "64") if kernel.startswith("decode-rungs") else (small, "1")
+    columns = (of_host, {}) if kernel.startswith("decode-launched") else ({}, of_kernel)
+    for text, column in zip(said, columns, strict=True):
+        digits = len(text.partition(".")[2])
+        assert float(text) == pytest.approx(times_of(run, batch=batch, **column)[kernel], abs=0.51 * 10**-digits)
