@@ -146,6 +146,15 @@ def test_launches_that_overlap_give_the_same_bits(params, own, lengths, scenario
         assert torch.equal(tensor.view(torch.int16), in_turn[1].outputs[name].view(torch.int16)), name
 
 
+@pytest.mark.parametrize("params", ["", ":HALVES=1"])
+@pytest.mark.parametrize(
+    ("lengths", "heads"), [((65, 0, 130, 400), (1, 1)), ((70, 70, 70), (1, 2)), ((1, 64, 0, 63, 200), (1, 1))]
+)
+def test_blocks_go_on_to_sequences_with_chunks_of_the_last_one_under_way(params, lengths, heads):
+    """Two blocks have turns of odd and even numbers of chunks, of none and of more than there are places for."""
+    check_chunked(*interpret(f"prefill-v7:SMS=2{params}", lengths, "slow-decay", heads=heads))
+
+
 def test_more_sequences_than_lanes_look_at_at_once():
     check_chunked(*interpret("prefill-v3", (1, 2, 0, 3) * 9 + (66,)))
 
