@@ -111,7 +111,7 @@ def roundoff(
         lower_bound: of a log decay; 0 for none.
         norms: whether kernels normalise queries and keys, or are given them as they are.
     """
-    gates = _gates(t, beta_limit, lower_bound)
+    gates = gates_of(t, beta_limit, lower_bound)
     terms, norm = math.sqrt(state.shape[-1]), float(norms)
     norm_off = norm * (terms / 2 + NORM_ROUNDOFFS)  # the reciprocal of a norm, relative
     magnitude = state.abs()  # of the terms of the state
@@ -122,12 +122,12 @@ def roundoff(
         g, g_off, beta, beta_off = (each[:, token] for each in gates)
         length = g.amax(-1, keepdim=True) * length
 
-        retrieved, retrieved_off = _decayed_times(state, magnitude, k, g, g_off, terms + norm, norm_off)
+        retrieved, retrieved_off = decayed_times(state, magnitude, k, g, g_off, terms + norm, norm_off)
         delta = beta * (v - retrieved)
         delta_off = beta_off * (v - retrieved).abs() + beta * (retrieved_off + v.abs() + retrieved.abs())
         written_off = delta_off + (norm_off + norm) * delta.abs()  # delta times an element of k
 
-        kept, kept_off = _decayed_times(state, magnitude, q, g, g_off, terms + norm, norm_off)
+        kept, kept_off = decayed_times(state, magnitude, q, g, g_off, terms + norm, norm_off)
         qk, qk_magnitude = (q * k).sum(-1, keepdim=True), (q * k).abs().sum(-1, keepdim=True)
         qk_off = (terms + 2 * norm) * qk_magnitude + 2 * norm_off * qk.abs()
         output_off = kept_off + delta_off * qk.abs() + delta.abs() * qk_off + (kept + delta * qk).abs() + length
@@ -144,7 +144,7 @@ def roundoff(
     return torch.stack(outputs_off, 1), torch.stack(states_off, 1)
 
 
-def _decayed_times(
+def decayed_times(
     state: Tensor, magnitude: Tensor, row: Tensor, g: Tensor, g_off: Tensor, terms: float, norm_off: float
 ) -> tuple[Tensor, Tensor]:
     """The decayed state, g S, times a vector [N, HV, K], and its roundoff, both [N, HV, V].
@@ -163,8 +163,8 @@ def _times(state: Tensor, row: Tensor) -> Tensor:
     return torch.einsum("nhvk,nhk->nhv", state, row)
 
 
-def _gates(t: Tokens, beta_limit: float, lower_bound: float) -> Gates:
-    """Each comment says of which value the line has the roundoff, in units of 2^-24.
+def gates_of(t: Tokens, beta_limit: float, lower_bound: float) -> Gates:
+    """Of tokens; each comment says of which value the line has the roundoff, in units of 2^-24.
 
     softplus as log(1 + exp(x)) loses a roundoff of 1 however small it is. The form with a bound takes a sigmoid as it
     is: 1 / (1 + exp(-y)), whose error is relative to it.

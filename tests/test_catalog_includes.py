@@ -19,7 +19,7 @@ STATES = [
     *SLOTS,
     ("decode-ucache", "v1"),
 ]
-CHANNELS = [f"kda-{op}-{each}" for op in ("decode", "verify") for each in ("floor-copy", "floor-empty", "v1")]
+CHANNELS = [f"kda-{op}-{each}" for op in ("decode", "verify", "layer") for each in ("floor-copy", "floor-empty", "v1")]
 BUNDLED = Path(__file__).parents[1] / "kernels"
 
 
@@ -31,6 +31,7 @@ def copied(tmp_path_factory):
 @pytest.mark.parametrize(
     ("header", "kernels"),
     [
+        ("include/gdn/cluster.cuh", "kda-layer-v1"),
         ("include/gdn/products.cuh", "fp8-gemm-pos-v1 fp8-gemm-pos-v2 nvfp4-gemm-v1 nvfp4-gemm-v2"),
         ("include/gdn/channel_decays.cuh", " ".join(["kda-decode-v2", *CHANNELS])),
         ("include/gdn/state_rows.cuh", " ".join([*CHANNELS, *(f"{op}-{each}" for op, each in STATES)])),

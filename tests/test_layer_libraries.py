@@ -48,8 +48,9 @@ def step_of_fla(q, k, v, *, g, beta, A_log, dt_bias, scale, initial_state, allow
 
 
 class NormOfFla:
-    def __init__(self, size, eps, device, dtype):
+    def __init__(self, size, eps, device, dtype, activation="swish"):
         self.weight, self.eps = torch.nn.Parameter(torch.ones(size, device=device, dtype=dtype)), eps
+        self.gate = {"swish": F.silu, "sigmoid": torch.sigmoid}[activation]
 
     def requires_grad_(self, wanted):
         self.weight.requires_grad_(wanted)
@@ -57,7 +58,7 @@ class NormOfFla:
 
     def __call__(self, x, g):
         rows = x.float() * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + self.eps)
-        return (rows * self.weight.float() * F.silu(g.float())).to(x.dtype)
+        return (rows * self.weight.float() * self.gate(g.float())).to(x.dtype)
 
 
 def step_of_flashinfer(q, k, v, *, state, A_log, a, dt_bias, b, scale, use_qk_l2norm, initial_state, **said):

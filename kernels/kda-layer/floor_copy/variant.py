@@ -1,0 +1,22 @@
+"""Floor: reads the states and last inputs of the batch's slots and writes them back. The speed of light."""
+
+from gdnbench import CudaKernel, Param, Params, Shape
+
+
+def blocks_a_head(shape: Shape, p: Params) -> int:
+    """Each lane of a block loads and stores EACH times 16 bytes."""
+    return -(-shape.V * shape.K * shape.STATE // (8 * 16 * 32 * p.WARPS * p.EACH))
+
+
+kernel = CudaKernel(
+    name="kda-layer-floor-copy",
+    entry="kda_layer_floor_copy",
+    params={
+        "WARPS": Param(default=8, choices=(4, 8, 16), doc="warps per block"),
+        "EACH": Param(default=2, choices=(1, 2, 4), doc="times 16 bytes a lane, all loaded before any is stored"),
+    },
+    in_place={"new_conv_pool": "conv_pool", "new_pool": "pool"},
+    grid=lambda shape, p: (shape.B * shape.H * blocks_a_head(shape, p),),
+    block=lambda shape, p: 32 * p.WARPS,
+    floor="copy",
+)

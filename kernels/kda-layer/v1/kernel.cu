@@ -1,0 +1,147 @@
+// One launch, after layer-v1. A cluster holds a head; each of its blocks convolves the head's query and key for itself,
+// which is cheap, works out the decays of its channels, and has some rows of its state in registers. The sums of squares
+// that the gated norm needs go to the other blocks by distributed shared memory.
+//
+// Blocks meet at the cluster's barrier twice. First, so that all of them run and their shared memory may be written: they
+// arrive as they begin, and wait when the recurrence is done. Then for the sums; the stores of the state stand between
+// this arrival and its wait, for an arrival waits for stores before it. By the second wait all blocks have read the last
+// inputs, too, which are updated in place.
+#include <gdn/cluster.cuh>
+#include <gdnbench/phases.cuh>
+
+#include "kda_layer.cuh"
+
+GDNBENCH_PHASE_NAMES(load_inputs, load_state, update, exchange, store);
+
+namespace {
+
+constexpr int LANES = 8;                  // that share a row of the state
+constexpr int QUADS = GDN_K / 4 / LANES;  // float4s of a row that a lane holds
+constexpr int PASS_ROWS = WARPS * gdn::WARP / LANES;
+static_assert(GDN_K % (gdn::PACK * LANES) == 0, "the lanes of a row hold equal parts of it");
+
+// Of a head: no more than have rows for all of their threads.
+__host__ __device__ constexpr int blocks_a_head() {
+  int blocks = MOST_BLOCKS;
+  while (blocks > 1 && GDN_V % (blocks * PASS_ROWS) != 0) blocks /= 2;
+  return blocks;
+}
+
+constexpr int BLOCKS = blocks_a_head();
+constexpr int ROWS = GDN_V / BLOCKS;
+constexpr int PASSES = ROWS / PASS_ROWS;
+constexpr unsigned KEY_QUADS = GDN_K / 4, VALUE_QUADS = ROWS / 4;  // times four channels that a block convolves
+constexpr unsigned SHARE = KEY_QUADS / BLOCKS;  // quads of the query, and of the key, whose last inputs a block updates
+// Outputs are the last threads', and channels the first's: what follows the last barrier is then done side by side.
+constexpr unsigned FIRST_OUTPUT = WARPS * gdn::WARP - ROWS;
+static_assert(PASSES * PASS_ROWS == ROWS, "no row is left over");
+static_assert(2 * KEY_QUADS + VALUE_QUADS <= WARPS * gdn::WARP, "a thread convolves no more than four channels");
+static_assert(ROWS <= WARPS * gdn::WARP, "a thread writes no more than one output");
+static_assert(KEY_QUADS % BLOCKS == 0, "the blocks of a head update equal shares of its last inputs");
+
+}  // namespace
+
+extern "C" __global__ void __cluster_dims__(BLOCKS) __launch_bounds__(gdn::WARP * WARPS)
+    kda_layer_v1(KDA_LAYER_ARGUMENTS) {
+  GDNBENCH_PHASES_BEGIN();
+  __shared__ float4 query[KEY_QUADS], key[KEY_QUADS], values[VALUE_QUADS];
+  __shared__ __align__(16) float kept[GDN_K];
+  __shared__ float outputs[ROWS], sums[BLOCKS * WARPS];
+  const unsigned part = blockIdx.x % BLOCKS, head_of_batch = blockIdx.x / BLOCKS, first = part * ROWS;
+  const unsigned sequence = head_of_batch / GDN_H, head = head_of_batch % GDN_H;
+  const int place = slot[sequence];
+
+  const unsigned thread = threadIdx.x;
+  const bool is_query = thread < KEY_QUADS, is_key = !is_query && thread < 2 * KEY_QUADS;
+  const bool has_channels = thread < 2 * KEY_QUADS + VALUE_QUADS;
+  const unsigned quad = is_query ? thread : is_key ? thread - KEY_QUADS : thread - 2 * KEY_QUADS;  // of its kind
+  const unsigned of_head = is_query ? 0 : is_key ? kda::QUERIES : 2 * kda::QUERIES + first;
+  const unsigned channel = of_head + head * GDN_K + 4 * quad;
+  kda::Convolution convolution;
+  if (has_channels) convolution.load_new(x + static_cast<size_t>(sequence) * kda::MIXED, conv_weight, channel);
+  kda::Channels<gdn::WARP * WARPS> gates;
+  gates.load(g + static_cast<size_t>(head_of_batch) * GDN_K, dt_bias + head * GDN_K, A_log + head);
+  const __nv_bfloat16 b_head = b[head_of_batch];
+  const bool has_output = thread >= FIRST_OUTPUT;
+  const unsigned row_of_thread = thread - FIRST_OUTPUT;
+  const size_t output = static_cast<size_t>(head_of_batch) * GDN_V + first + row_of_thread;
+  __nv_bfloat16 z_row = {};
+  float weight_row = 0.f;
+  if (has_output) z_row = z[output], weight_row = weight[first + row_of_thread];
+
+  if (place <= 0) {  // no sequence: the same for all blocks of the cluster
+    if (has_output) y[output] = __float2bfloat16(0.f);
+    return;
+  }
+  gdn::begin_in_cluster();
+  __nv_bfloat16* const inputs = new_conv_pool + static_cast<size_t>(place) * kda::KEPT_INPUTS * kda::MIXED;
+  if (has_channels) convolution.load_before(inputs, channel);
+  const unsigned lane = thread % LANES, group = thread / LANES;
+  gdn::State* const state =
+      new_pool + (static_cast<size_t>(place) * GDN_H + head) * gdn::HEAD + (first + group) * GDN_K;
+  gdn::RowBits<QUADS> bits[PASSES];
+#pragma unroll
+  for (int pass = 0; pass < PASSES; ++pass)
+    bits[pass] = gdn::load_row<LANES, QUADS>(state + pass * PASS_ROWS * GDN_K, lane);
+  kda::loads_first(batches);
+
+  if (has_channels) {
+    float4* const convolved = is_query ? query : is_key ? key : values;
+    convolved[quad] = convolution.convolved();
+  }
+  gates.store_decays(kept, lower_bound);
+  const float write = kda::sigmoid(__bfloat162float(b_head));
+  __syncthreads();
+  float4 k4[QUADS], q4[QUADS];
+#pragma unroll
+  for (int i = 0; i < QUADS; ++i) {
+    const unsigned at = gdn::column<LANES>(lane, i) / 4;
+    k4[i] = key[at], q4[i] = query[at];
+  }
+  const float k_norm = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(k4, k4)) + kda::EPS);
+  const float q_norm = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(q4, q4)) + kda::EPS) * scale;
+  const float qk = gdn::group_sum<LANES>(gdn::dot_of_quads(q4, k4)) * k_norm;
+  GDNBENCH_PHASE_USING(load_inputs, q_norm, qk, write);
+  GDNBENCH_PHASE_USING(load_state, bits[PASSES - 1]);
+
+  float4 s[PASSES][QUADS];
+  float squares = 0.f;
+#pragma unroll
+  for (int pass = 0; pass < PASSES; ++pass) {
+    const unsigned row = pass * PASS_ROWS + group;
+    gdn::widen(bits[pass], s[pass]);
+    kda::decay_row<LANES>(s[pass], kept, lane);
+    const float sk = gdn::group_sum<LANES>(gdn::dot_of_quads(s[pass], k4)) * k_norm;
+    const float sq = gdn::group_sum<LANES>(gdn::dot_of_quads(s[pass], q4));
+    const float delta = write * (reinterpret_cast<const float*>(values)[row] - sk);
+    const float o = q_norm * fmaf(delta, qk, sq), written = delta * k_norm;
+#pragma unroll
+    for (int i = 0; i < QUADS; ++i) s[pass][i] = gdn::add_scaled(s[pass][i], written, k4[i]);
+    if (lane == 0) outputs[row] = o;
+    squares = fmaf(o, o, squares);
+  }
+  GDNBENCH_PHASE_USING(update, squares);
+#pragma unroll
+  for (int offset = LANES; offset < gdn::WARP; offset *= 2) squares += __shfl_xor_sync(gdn::ALL_LANES, squares, offset);
+  gdn::wait_for_cluster();  // all blocks run
+  if (thread % gdn::WARP < BLOCKS)
+    gdn::store_in_block(&sums[part * WARPS + thread / gdn::WARP], thread % gdn::WARP, squares);
+  gdn::arrive_at_cluster();
+
+#pragma unroll
+  for (int pass = 0; pass < PASSES; ++pass) gdn::store_row<LANES>(state + pass * PASS_ROWS * GDN_K, lane, s[pass]);
+  gdn::wait_for_cluster();  // all sums are here, and all blocks have read the last inputs
+  GDNBENCH_PHASE(exchange);
+  if (has_output) {
+    float sum = 0.f;
+#pragma unroll
+    for (int i = 0; i < BLOCKS * WARPS; ++i) sum += sums[i];
+    const float inverse = rsqrtf(sum * (1.f / GDN_V) + kda::OUTPUT_EPS);
+    y[output] = __float2bfloat16(outputs[row_of_thread] * inverse * weight_row *
+                                 kda::sigmoid(__bfloat162float(z_row)));
+  }
+  // The blocks share the query's and the key's channels among them; values are a block's own.
+  const bool is_mine = !(is_query || is_key) || quad / SHARE == part;
+  if (has_channels && is_mine) convolution.store_shifted(inputs, channel);
+  GDNBENCH_PHASE(store);
+}
