@@ -33,6 +33,12 @@ __device__ __forceinline__ void loads_first(int batches) {
   asm volatile("{ .reg .pred never; setp.eq.s32 never, %0, 0; @never trap; }" ::"r"(batches) : "memory");
 }
 
+// A branch that is never taken, for what is given is not negative: past it ptxas moves nothing that it is computed of,
+// which it else does, to where that is used, behind the wait for the state.
+__device__ __forceinline__ void computed_first(float not_negative) {
+  asm volatile("{ .reg .pred never; setp.lt.f32 never, %0, 0f00000000; @never trap; }" ::"f"(not_negative) : "memory");
+}
+
 // The channels whose decays a thread works out, for all rows of its block, which read them behind a barrier.
 template <int Threads>
 struct Channels {
@@ -60,13 +66,19 @@ struct Channels {
 };
 
 // What a lane's part of a row keeps: each element times its channel's decay.
-template <int Lanes, int Quads>
-__device__ __forceinline__ void decay_row(float4 (&s)[Quads], const float (&decays)[GDN_K], unsigned lane) {
+template <int Quads>
+__device__ __forceinline__ void decay_row(float4 (&s)[Quads], const float4 (&decays)[Quads]) {
 #pragma unroll
-  for (int i = 0; i < Quads; ++i) {
-    const float4 d = *reinterpret_cast<const float4*>(decays + gdn::column<Lanes>(lane, i));
-    s[i] = make_float4(d.x * s[i].x, d.y * s[i].y, d.z * s[i].z, d.w * s[i].w);
-  }
+  for (int i = 0; i < Quads; ++i)
+    s[i] = make_float4(decays[i].x * s[i].x, decays[i].y * s[i].y, decays[i].z * s[i].z, decays[i].w * s[i].w);
+}
+
+// The decays of a lane's part of a row.
+template <int Lanes, int Quads>
+__device__ __forceinline__ void load_decays(float4 (&quads)[Quads], const float (&decays)[GDN_K], unsigned lane) {
+#pragma unroll
+  for (int i = 0; i < Quads; ++i)
+    quads[i] = *reinterpret_cast<const float4*>(decays + gdn::column<Lanes>(lane, i));
 }
 
 }  // namespace kda

@@ -32,6 +32,7 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) kda_decode_v1(KD
   channels.load(g + static_cast<size_t>(head_of_batch) * GDN_K, dt_bias + head * GDN_K, A_log + head);
   const __nv_bfloat16 b_head = b[head_of_batch];
   const __nv_bfloat16 v_row = token[2 * kda::QUERIES + head * GDN_V + row];
+  kda::loads_first(batches);  // else they would wait for the slot
 
   if (place <= 0) {  // no sequence: the same for all threads of the block
     if (lane == 0) output[value] = __float2bfloat16(0.f);
@@ -48,9 +49,12 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) kda_decode_v1(KD
   const float q_norm = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(q4, q4)) + kda::EPS) * scale;
   const float qk = gdn::group_sum<LANES>(gdn::dot_of_quads(q4, k4)) * k_norm;
   const float write = beta_limit * kda::sigmoid(__bfloat162float(b_head));
+  kda::computed_first(write * fabsf(q_norm * qk));
   __syncthreads();
+  float4 decays[QUADS];
+  kda::load_decays<LANES>(decays, kept, lane);
   gdn::widen(bits, s);
-  kda::decay_row<LANES>(s, kept, lane);
+  kda::decay_row(s, decays);
   GDNBENCH_PHASE_USING(load, s, qk, v_row, q_norm, write);
 
   const float sk = gdn::group_sum<LANES>(gdn::dot_of_quads(s, k4)) * k_norm;

@@ -32,14 +32,6 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) kda_decode_v2(KD
   const unsigned head_of_batch = blockIdx.x / TILES_A_HEAD, first = blockIdx.x % TILES_A_HEAD * TILE;
   const unsigned sequence = head_of_batch / GDN_H, head = head_of_batch % GDN_H;
   const int place = slot[sequence];
-  __nv_bfloat16* const outputs = output + static_cast<size_t>(head_of_batch) * GDN_V + first;
-  if (place <= 0) {  // no sequence: the same for all threads of the block
-    if (threadIdx.x < TILE) outputs[threadIdx.x] = __float2bfloat16(0.f);
-    return;
-  }
-  gdn::State* const state = new_pool + (static_cast<size_t>(place) * GDN_H + head) * gdn::HEAD + first * GDN_K;
-  gdnbench::begin_load(tile, state, TILE_BYTES, &arrived);
-
   const unsigned lane = threadIdx.x % LANES;
   const unsigned group = threadIdx.x / LANES;
   const __nv_bfloat16* const token = mixed_qkv + static_cast<size_t>(sequence) * kda::MIXED;
@@ -53,7 +45,16 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) kda_decode_v2(KD
   kda::Channels<gdn::WARP * WARPS> channels;
   channels.load(g + static_cast<size_t>(head_of_batch) * GDN_K, dt_bias + head * GDN_K, A_log + head);
   const __nv_bfloat16 b_head = b[head_of_batch];
-  kda::loads_first(batches);
+  kda::loads_first(batches);  // else they would wait for the slot
+
+  __nv_bfloat16* const outputs = output + static_cast<size_t>(head_of_batch) * GDN_V + first;
+  if (place <= 0) {  // no sequence: the same for all threads of the block
+    if (threadIdx.x < TILE) outputs[threadIdx.x] = __float2bfloat16(0.f);
+    return;
+  }
+  gdn::State* const state = new_pool + (static_cast<size_t>(place) * GDN_H + head) * gdn::HEAD + first * GDN_K;
+  gdnbench::begin_load(tile, state, TILE_BYTES, &arrived);
+
   channels.store_decays(kept, lower_bound);
   float4 k4[QUADS], q4[QUADS];
 #pragma unroll
@@ -62,7 +63,10 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) kda_decode_v2(KD
   const float q_norm = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(q4, q4)) + kda::EPS) * scale;
   const float qk = gdn::group_sum<LANES>(gdn::dot_of_quads(q4, k4)) * k_norm;
   const float write = beta_limit * kda::sigmoid(__bfloat162float(b_head));
+  kda::computed_first(write * fabsf(q_norm * qk));
   __syncthreads();  // decays are there, and nobody waits at a barrier that is not
+  float4 decays[QUADS];
+  kda::load_decays<LANES>(decays, kept, lane);
   GDNBENCH_PHASE_USING(prepare, write, qk, q_norm);
   gdnbench::wait_for_load(&arrived);
   GDNBENCH_PHASE(load_state);
@@ -72,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) kda_decode_v2(KD
     const unsigned row = pass * GROUPS + group;
     float4 s[QUADS];
     gdn::widen(gdn::load_row<LANES, QUADS>(tile[row], lane), s);
-    kda::decay_row<LANES>(s, kept, lane);
+    kda::decay_row(s, decays);
     const float sk = gdn::group_sum<LANES>(gdn::dot_of_quads(s, k4)) * k_norm;
     const float sq = gdn::group_sum<LANES>(gdn::dot_of_quads(s, q4));
     const float delta = write * (__bfloat162float(v_row[pass]) - sk);

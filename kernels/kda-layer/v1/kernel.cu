@@ -68,6 +68,7 @@ extern "C" __global__ void __cluster_dims__(BLOCKS) __launch_bounds__(gdn::WARP 
   __nv_bfloat16 z_row = {};
   float weight_row = 0.f;
   if (has_output) z_row = z[output], weight_row = weight[first + row_of_thread];
+  kda::loads_first(batches);  // else they would wait for the slot
 
   if (place <= 0) {  // no sequence: the same for all blocks of the cluster
     if (has_output) y[output] = __float2bfloat16(0.f);
@@ -92,7 +93,8 @@ extern "C" __global__ void __cluster_dims__(BLOCKS) __launch_bounds__(gdn::WARP 
   gates.store_decays(kept, lower_bound);
   const float write = kda::sigmoid(__bfloat162float(b_head));
   __syncthreads();
-  float4 k4[QUADS], q4[QUADS];
+  float4 k4[QUADS], q4[QUADS], decays[QUADS];
+  kda::load_decays<LANES>(decays, kept, lane);
 #pragma unroll
   for (int i = 0; i < QUADS; ++i) {
     const unsigned at = gdn::column<LANES>(lane, i) / 4;
@@ -101,6 +103,7 @@ extern "C" __global__ void __cluster_dims__(BLOCKS) __launch_bounds__(gdn::WARP 
   const float k_norm = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(k4, k4)) + kda::EPS);
   const float q_norm = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(q4, q4)) + kda::EPS) * scale;
   const float qk = gdn::group_sum<LANES>(gdn::dot_of_quads(q4, k4)) * k_norm;
+  kda::computed_first(write * fabsf(q_norm * qk));
   GDNBENCH_PHASE_USING(load_inputs, q_norm, qk, write);
   GDNBENCH_PHASE_USING(load_state, bits[PASSES - 1]);
 
@@ -110,7 +113,7 @@ extern "C" __global__ void __cluster_dims__(BLOCKS) __launch_bounds__(gdn::WARP 
   for (int pass = 0; pass < PASSES; ++pass) {
     const unsigned row = pass * PASS_ROWS + group;
     gdn::widen(bits[pass], s[pass]);
-    kda::decay_row<LANES>(s[pass], kept, lane);
+    kda::decay_row(s[pass], decays);
     const float sk = gdn::group_sum<LANES>(gdn::dot_of_quads(s[pass], k4)) * k_norm;
     const float sq = gdn::group_sum<LANES>(gdn::dot_of_quads(s[pass], q4));
     const float delta = write * (reinterpret_cast<const float*>(values)[row] - sk);

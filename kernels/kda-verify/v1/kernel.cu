@@ -70,6 +70,7 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) kda_verify_v1(KD
     q_norm[t] = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(q4, q4)) + kda::EPS) * scale;
     qk[t] = gdn::group_sum<LANES>(gdn::dot_of_quads(q4, k4)) * k_norm[t];
     write[t] = beta_limit * kda::sigmoid(__bfloat162float(b_head[t]));
+    kda::computed_first(write[t] * fabsf(q_norm[t] * qk[t]));
   }
   __syncthreads();
   gdn::widen(bits, s);
@@ -81,7 +82,9 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) kda_verify_v1(KD
     float4 k4[QUADS], q4[QUADS];
 #pragma unroll
     for (int i = 0; i < QUADS; ++i) k4[i] = gdn::widen(k_bits[t][i]), q4[i] = gdn::widen(q_bits[t][i]);
-    kda::decay_row<LANES>(s, decays[t], lane);
+    float4 own[QUADS];
+    kda::load_decays<LANES>(own, decays[t], lane);
+    kda::decay_row(s, own);
     const float sk = gdn::group_sum<LANES>(gdn::dot_of_quads(s, k4)) * k_norm[t];
     const float sq = gdn::group_sum<LANES>(gdn::dot_of_quads(s, q4));
     const float delta = write[t] * (__bfloat162float(v_row[t]) - sk);
