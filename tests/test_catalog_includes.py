@@ -16,6 +16,7 @@ SLOTS = list(product(("decode-split", "verify-rollback", "verify-tree"), ("floor
 STATES = [
     *product(("decode-pool", "kda-decode", "verify"), ("floor-copy", "floor-empty", "v1", "v2")),
     ("verify", "v3"),
+    ("kda-verify", "v2"),
     *SLOTS,
     ("decode-ucache", "v1"),
 ]
@@ -33,7 +34,7 @@ def copied(tmp_path_factory):
     [
         ("include/gdn/cluster.cuh", "kda-layer-v1"),
         ("include/gdn/products.cuh", "fp8-gemm-pos-v1 fp8-gemm-pos-v2 nvfp4-gemm-v1 nvfp4-gemm-v2"),
-        ("include/gdn/channel_decays.cuh", " ".join(["kda-decode-v2", *CHANNELS])),
+        ("include/gdn/channel_decays.cuh", " ".join(["kda-decode-v2", "kda-verify-v2", *CHANNELS])),
         ("include/gdn/state_rows.cuh", " ".join([*CHANNELS, *(f"{op}-{each}" for op, each in STATES)])),
         ("fp8-gemm-pos/persistent.cuh", "fp8-gemm-pos-v1 fp8-gemm-pos-v2"),
         ("nvfp4-gemm/v1/memory.cuh", "nvfp4-gemm-v1"),
