@@ -67,7 +67,6 @@ CONFUSED = {
         ),
     },
     "early-output": {"(updated * q": "(decayed * q"},
-    "no-epsilon": {" + EPS": ""},
     "epsilon-of-outputs": {"rows).sum(-1, keepdim=True) + EPS": "rows).sum(-1, keepdim=True) + OUTPUT_EPS"},
     "epsilon-of-keys": {"keepdim=True) + OUTPUT_EPS": "keepdim=True) + EPS"},
     "silu-of-outputs": {"torch.sigmoid(z.float())": "F.silu(z.float())"},
