@@ -155,10 +155,10 @@ def test_kernels_say_what_they_cannot_do():
     assert [flashinfer(OP.workload({})), ours(OP.workload({})), ours(small)] == ["", "", ""]
 
 
-KERNELS = ("kda-layer-v1", "kda-layer-v1:MOST_BLOCKS=2:WARPS=8", "kda-layer-floor-copy", "kda-layer-reference")
+OURS = ("kda-layer-v1", "kda-layer-v1:MOST_BLOCKS=4:WARPS=4", "kda-layer-v1:MOST_BLOCKS=1", "kda-layer-floor-copy")
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", [*OURS, "kda-layer-reference"])
 @pytest.mark.parametrize("gate", ["softplus", "bounded"])
 def test_kernels_are_right_where_there_is_no_gpu(request, kernel, gate):
     assert gate_statuses(request, kernel, "B=3 heads=h2 K=64 V=64", "state=fp32,bf16", f"gate={gate}") == {"ok"}
@@ -167,7 +167,7 @@ def test_kernels_are_right_where_there_is_no_gpu(request, kernel, gate):
 def test_a_layer_that_updates_inputs_before_all_have_read_them_is_found(tmp_path, monkeypatch):
     """kda-layer-v1 whose blocks do not wait for each other's last arrival before they update what all of them read."""
     entry, update = CATALOG.entries["kda-layer-v1"], "  if (has_channels && is_mine) convolution"
-    right, wrong = "  gdn::wait_for_cluster();  // all sums", f"{update}.store_shifted(inputs, channel);\n"
+    right, wrong = "  // All sums are here", f"{update}.store_shifted(inputs, channel);\n"
     text = entry.source.read_text()
     is_mine = next(line for line in text.splitlines(keepends=True) if line.startswith("  const bool is_mine"))
     assert [text.count(each) for each in (right, update)] == [1, 1]

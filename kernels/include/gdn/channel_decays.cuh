@@ -65,12 +65,15 @@ struct Channels {
   }
 };
 
+__device__ __forceinline__ float4 product(float4 x, float4 y) {
+  return make_float4(x.x * y.x, x.y * y.y, x.z * y.z, x.w * y.w);
+}
+
 // What a lane's part of a row keeps: each element times its channel's decay.
 template <int Quads>
 __device__ __forceinline__ void decay_row(float4 (&s)[Quads], const float4 (&decays)[Quads]) {
 #pragma unroll
-  for (int i = 0; i < Quads; ++i)
-    s[i] = make_float4(decays[i].x * s[i].x, decays[i].y * s[i].y, decays[i].z * s[i].z, decays[i].w * s[i].w);
+  for (int i = 0; i < Quads; ++i) s[i] = product(decays[i], s[i]);
 }
 
 // The decays of a lane's part of a row.

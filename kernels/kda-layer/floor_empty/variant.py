@@ -5,8 +5,8 @@ from gdnbench import CudaKernel, Param
 kernel = CudaKernel(
     name="kda-layer-floor-empty",
     entry="kda_layer_floor_empty",
-    params={"WARPS": Param(default=4, choices=(4, 8), doc="warps per block, as in kda-layer-v1")},
-    grid=lambda shape, p: (shape.B * shape.H * 8,),
+    params={"WARPS": Param(default=8, choices=(4, 8), doc="warps per block, as in kda-layer-v1")},
+    grid=lambda shape, p: (shape.B * shape.H * 2,),
     block=lambda shape, p: 32 * p.WARPS,
     floor="empty",
 )

@@ -1,6 +1,6 @@
 // One launch, after layer-v1. A cluster holds a head; each of its blocks convolves the head's query and key for itself,
-// which is cheap, works out the decays of its channels, and has some rows of its state in registers. The sums of squares
-// that the gated norm needs go to the other blocks by distributed shared memory.
+// works out the decays of its channels, and has some rows of its state in registers. The sums of squares that the gated
+// norm needs go to the other blocks by distributed shared memory.
 //
 // Blocks meet at the cluster's barrier twice. First, so that all of them run and their shared memory may be written: they
 // arrive as they begin, and wait when the recurrence is done. Then for the sums; the stores of the state stand between
@@ -34,18 +34,23 @@ constexpr unsigned KEY_QUADS = GDN_K / 4, VALUE_QUADS = ROWS / 4;  // times four
 constexpr unsigned SHARE = KEY_QUADS / BLOCKS;  // quads of the query, and of the key, whose last inputs a block updates
 // Outputs are the last threads', and channels the first's: what follows the last barrier is then done side by side.
 constexpr unsigned FIRST_OUTPUT = WARPS * gdn::WARP - ROWS;
+constexpr int BLOCKS_AN_SM = PASSES == 2 && WARPS == 8 ? 3 : 0;  // that ptxas is to leave registers for
 static_assert(PASSES * PASS_ROWS == ROWS, "no row is left over");
 static_assert(2 * KEY_QUADS + VALUE_QUADS <= WARPS * gdn::WARP, "a thread convolves no more than four channels");
 static_assert(ROWS <= WARPS * gdn::WARP, "a thread writes no more than one output");
 static_assert(KEY_QUADS % BLOCKS == 0, "the blocks of a head update equal shares of its last inputs");
 
+// A lane's part of a vector.
+__device__ __forceinline__ float4 quad_of(const float (&vector)[GDN_K], unsigned lane, int quad) {
+  return *reinterpret_cast<const float4*>(&vector[gdn::column<LANES>(lane, quad)]);
+}
+
 }  // namespace
 
-extern "C" __global__ void __cluster_dims__(BLOCKS) __launch_bounds__(gdn::WARP * WARPS)
+extern "C" __global__ void __cluster_dims__(BLOCKS) __launch_bounds__(gdn::WARP * WARPS, BLOCKS_AN_SM)
     kda_layer_v1(KDA_LAYER_ARGUMENTS) {
   GDNBENCH_PHASES_BEGIN();
-  __shared__ float4 query[KEY_QUADS], key[KEY_QUADS], values[VALUE_QUADS];
-  __shared__ __align__(16) float kept[GDN_K];
+  __shared__ __align__(16) float query[GDN_K], key[GDN_K], values[ROWS], kept[GDN_K];
   __shared__ float outputs[ROWS], sums[BLOCKS * WARPS];
   const unsigned part = blockIdx.x % BLOCKS, head_of_batch = blockIdx.x / BLOCKS, first = part * ROWS;
   const unsigned sequence = head_of_batch / GDN_H, head = head_of_batch % GDN_H;
@@ -64,7 +69,7 @@ extern "C" __global__ void __cluster_dims__(BLOCKS) __launch_bounds__(gdn::WARP 
   const __nv_bfloat16 b_head = b[head_of_batch];
   const bool has_output = thread >= FIRST_OUTPUT;
   const unsigned row_of_thread = thread - FIRST_OUTPUT;
-  const size_t output = static_cast<size_t>(head_of_batch) * GDN_V + first + row_of_thread;
+  const unsigned output = head_of_batch * GDN_V + first + row_of_thread;
   __nv_bfloat16 z_row = {};
   float weight_row = 0.f;
   if (has_output) z_row = z[output], weight_row = weight[first + row_of_thread];
@@ -74,7 +79,7 @@ extern "C" __global__ void __cluster_dims__(BLOCKS) __launch_bounds__(gdn::WARP 
     if (has_output) y[output] = __float2bfloat16(0.f);
     return;
   }
-  gdn::begin_in_cluster();
+  if (BLOCKS > 1) gdn::begin_in_cluster();
   __nv_bfloat16* const inputs = new_conv_pool + static_cast<size_t>(place) * kda::KEPT_INPUTS * kda::MIXED;
   if (has_channels) convolution.load_before(inputs, channel);
   const unsigned lane = thread % LANES, group = thread / LANES;
@@ -84,56 +89,73 @@ extern "C" __global__ void __cluster_dims__(BLOCKS) __launch_bounds__(gdn::WARP 
 #pragma unroll
   for (int pass = 0; pass < PASSES; ++pass)
     bits[pass] = gdn::load_row<LANES, QUADS>(state + pass * PASS_ROWS * GDN_K, lane);
-  kda::loads_first(batches);
+  kda::loads_first(static_cast<int>(slots));  // of another number than before, which ptxas knows not to be 0 by then
 
   if (has_channels) {
-    float4* const convolved = is_query ? query : is_key ? key : values;
-    convolved[quad] = convolution.convolved();
+    float* const convolved = is_query ? query : is_key ? key : values;
+    *reinterpret_cast<float4*>(convolved + 4 * quad) = convolution.convolved();
   }
   gates.store_decays(kept, lower_bound);
   const float write = kda::sigmoid(__bfloat162float(b_head));
   __syncthreads();
-  float4 k4[QUADS], q4[QUADS], decays[QUADS];
-  kda::load_decays<LANES>(decays, kept, lane);
+  float kk = 0.f, qq = 0.f, product = 0.f;
 #pragma unroll
   for (int i = 0; i < QUADS; ++i) {
-    const unsigned at = gdn::column<LANES>(lane, i) / 4;
-    k4[i] = key[at], q4[i] = query[at];
+    const float4 k4 = quad_of(key, lane, i), q4 = quad_of(query, lane, i);
+    kk += gdn::dot(k4, k4), qq += gdn::dot(q4, q4), product += gdn::dot(q4, k4);
   }
-  const float k_norm = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(k4, k4)) + kda::EPS);
-  const float q_norm = rsqrtf(gdn::group_sum<LANES>(gdn::dot_of_quads(q4, q4)) + kda::EPS) * scale;
-  const float qk = gdn::group_sum<LANES>(gdn::dot_of_quads(q4, k4)) * k_norm;
+  const float k_norm = rsqrtf(gdn::group_sum<LANES>(kk) + kda::EPS);
+  const float q_norm = rsqrtf(gdn::group_sum<LANES>(qq) + kda::EPS) * scale;
+  const float qk = gdn::group_sum<LANES>(product) * k_norm;
   kda::computed_first(write * fabsf(q_norm * qk));
   GDNBENCH_PHASE_USING(load_inputs, q_norm, qk, write);
   GDNBENCH_PHASE_USING(load_state, bits[PASSES - 1]);
 
+  // Quads of keys, queries and decays are read anew each time: to keep them would leave an SM fewer blocks.
   float4 s[PASSES][QUADS];
-  float squares = 0.f;
+  float sk[PASSES] = {}, sq[PASSES] = {}, written[PASSES], squares = 0.f;
+#pragma unroll
+  for (int pass = 0; pass < PASSES; ++pass) gdn::widen(bits[pass], s[pass]);
+#pragma unroll
+  for (int i = 0; i < QUADS; ++i) {
+    const float4 d4 = quad_of(kept, lane, i), k4 = quad_of(key, lane, i), q4 = quad_of(query, lane, i);
+#pragma unroll
+    for (int pass = 0; pass < PASSES; ++pass) {
+      s[pass][i] = kda::product(d4, s[pass][i]);
+      sk[pass] += gdn::dot(s[pass][i], k4), sq[pass] += gdn::dot(s[pass][i], q4);
+    }
+  }
 #pragma unroll
   for (int pass = 0; pass < PASSES; ++pass) {
     const unsigned row = pass * PASS_ROWS + group;
-    gdn::widen(bits[pass], s[pass]);
-    kda::decay_row(s[pass], decays);
-    const float sk = gdn::group_sum<LANES>(gdn::dot_of_quads(s[pass], k4)) * k_norm;
-    const float sq = gdn::group_sum<LANES>(gdn::dot_of_quads(s[pass], q4));
-    const float delta = write * (reinterpret_cast<const float*>(values)[row] - sk);
-    const float o = q_norm * fmaf(delta, qk, sq), written = delta * k_norm;
-#pragma unroll
-    for (int i = 0; i < QUADS; ++i) s[pass][i] = gdn::add_scaled(s[pass][i], written, k4[i]);
+    const float delta = write * (values[row] - gdn::group_sum<LANES>(sk[pass]) * k_norm);
+    const float o = q_norm * fmaf(delta, qk, gdn::group_sum<LANES>(sq[pass]));
+    written[pass] = delta * k_norm;
     if (lane == 0) outputs[row] = o;
     squares = fmaf(o, o, squares);
   }
   GDNBENCH_PHASE_USING(update, squares);
 #pragma unroll
   for (int offset = LANES; offset < gdn::WARP; offset *= 2) squares += __shfl_xor_sync(gdn::ALL_LANES, squares, offset);
-  gdn::wait_for_cluster();  // all blocks run
-  if (thread % gdn::WARP < BLOCKS)
-    gdn::store_in_block(&sums[part * WARPS + thread / gdn::WARP], thread % gdn::WARP, squares);
-  gdn::arrive_at_cluster();
+  if (BLOCKS > 1) gdn::wait_for_cluster();  // all blocks run
+  if (thread % gdn::WARP < BLOCKS) {
+    float* const sum = &sums[part * WARPS + thread / gdn::WARP];
+    if (BLOCKS > 1) gdn::store_in_block(sum, thread % gdn::WARP, squares);
+    else *sum = squares;
+  }
+  if (BLOCKS > 1) gdn::arrive_at_cluster();
 
 #pragma unroll
+  for (int i = 0; i < QUADS; ++i) {
+    const float4 k4 = quad_of(key, lane, i);
+#pragma unroll
+    for (int pass = 0; pass < PASSES; ++pass) s[pass][i] = gdn::add_scaled(s[pass][i], written[pass], k4);
+  }
+#pragma unroll
   for (int pass = 0; pass < PASSES; ++pass) gdn::store_row<LANES>(state + pass * PASS_ROWS * GDN_K, lane, s[pass]);
-  gdn::wait_for_cluster();  // all sums are here, and all blocks have read the last inputs
+  // All sums are here, and all blocks have read the last inputs.
+  if (BLOCKS > 1) gdn::wait_for_cluster();
+  else __syncthreads();
   GDNBENCH_PHASE(exchange);
   if (has_output) {
     float sum = 0.f;

@@ -22,9 +22,9 @@ kernel = CudaKernel(
     name="kda-layer-v1",
     entry="kda_layer_v1",
     params={
-        "WARPS": Param(default=4, choices=(4, 8), doc="warps per block"),
+        "WARPS": Param(default=8, choices=(4, 8), doc="warps per block"),
         "MOST_BLOCKS": Param(
-            default=8, choices=(1, 2, 4, 8), doc="blocks of a head; fewer where these have rows for no more"
+            default=2, choices=(1, 2, 4, 8), doc="blocks of a head; fewer where these have rows for no more"
         ),
     },
     check=check,

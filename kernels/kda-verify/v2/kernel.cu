@@ -62,10 +62,6 @@ __device__ __forceinline__ float4 quad_of(const float (&vector)[GDN_K], unsigned
   return *reinterpret_cast<const float4*>(&vector[gdn::column<LANES>(lane, quad)]);
 }
 
-__device__ __forceinline__ float4 product(float4 x, float4 y) {
-  return make_float4(x.x * y.x, x.y * y.y, x.z * y.z, x.w * y.w);
-}
-
 __device__ __forceinline__ void add_product(float (&products)[TURNS][gdn::WARP], int place, float x, float y) {
   float& sum = products[place / gdn::WARP][place % gdn::WARP];
   sum = fmaf(x, y, sum);
@@ -279,7 +275,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) kda_verify_v2(KDA_VERIFY_A
     for (int row = 0; row < ROWS; ++row) {
 #pragma unroll
       for (int i = 0; i < QUADS; ++i) {
-        if (IS_EACH || t == 0) s[row][i] = product(quad_of(vectors.kept[IS_EACH ? t : 0], lane, i), s[row][i]);
+        if (IS_EACH || t == 0) s[row][i] = kda::product(quad_of(vectors.kept[IS_EACH ? t : 0], lane, i), s[row][i]);
         s[row][i] = gdn::add_scaled(s[row][i], written[row][t], quad_of(vectors.written[t], lane, i));
       }
       if (IS_EACH || t == TOKENS - 1)
