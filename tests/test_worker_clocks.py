@@ -64,9 +64,7 @@ class Rotation:
     def __init__(self, gpu, times_us):
         self._gpu, self._times_us, self.fails, self._at = gpu, times_us, False, 0
         self.opened, self.kept, self.judged = [], [], 0
-        self.placements = tuple(
-            SimpleNamespace(run=partial(self.run, place), input_ranges=place) for place in range(PLACES)
-        )
+        self.placements = tuple(SimpleNamespace(run=partial(self.run, place), ranges=place) for place in range(PLACES))
 
     def next_placement(self):
         self._at += 1
@@ -76,11 +74,12 @@ class Rotation:
         self.opened.append(position)
 
     def keep(self, placement, _outputs):
-        self.kept.append(placement.input_ranges)
+        self.kept.append(placement.ranges)
+        return ()
 
     def renew(self, placement):
         self._gpu.do("gdnbench_renew", 2_000)
-        self._gpu.log.append(("renew", placement.input_ranges))
+        self._gpu.log.append(("renew", placement.ranges))
 
     def judge(self):
         """The oracle's own work, a fill among it, is not one of the case's."""

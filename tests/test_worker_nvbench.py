@@ -119,9 +119,9 @@ class Hooks:
     def before(self):
         self.log.append("before")
 
-    def after(self, input_ranges, outputs):
+    def after(self, ranges, outputs):
         self.log.append("after")
-        self.after_calls.append((input_ranges, outputs))
+        self.after_calls.append((ranges, outputs))
 
 
 def _leave(code):
@@ -283,7 +283,7 @@ def test_every_sample_of_a_case_runs_on_other_tensors_and_those_are_scrubbed(mea
     (hooks,) = replay.hooks
     for first in range(len(CASES)):
         own = hooks.after_calls[first :: len(CASES)]
-        assert len({input_ranges for input_ranges, _ in own}) == ROUNDS  # a fresh window in each
+        assert len({ranges for ranges, _ in own}) == ROUNDS  # a fresh window in each
         assert all([tensor.shape[-1] for tensor in outputs] == [WORKLOAD.V, WORKLOAD.K] for _, outputs in own)
 
 

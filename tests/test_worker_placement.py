@@ -36,7 +36,7 @@ def workspace(workspaces):
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    """Three placements a window; their ranges are the addresses of the inputs."""
+    """Three placements a window; their ranges are addresses."""
     monkeypatch.setattr(task_module, "MOST_PLACEMENTS", 3)
     monkeypatch.setattr(placement, "list_ranges", lambda tensors: [tensor.data_ptr() for tensor in tensors])
 
@@ -101,6 +101,15 @@ def test_outputs_that_were_there_before_have_no_place_of_their_own(workspace):
     rotation = Rotation(lambda copy: lambda: copy.output_tensors, placements)
     assert launch(rotation, 4) == ((0, 1, 2, 0), ())
     assert not placements.are_outputs_spread
+
+
+def test_one_launch_scrubs_what_lies_at_a_placement_and_others_what_a_kernel_allocates(workspace, bind):
+    for binder, allocated in ((lambda copy: lambda: copy.output_tensors, 0), (bind, 2)):
+        rotation = Rotation(binder, place(workspace, TASK))
+        at = rotation.next_placement()
+        outputs = at.run()
+        assert len(rotation.keep(at, outputs)) == allocated
+        assert all((each.data_ptr() in at.ranges) == (not allocated) for each in outputs)
 
 
 def test_a_case_is_loaded_once_and_launched_at_every_placement_of_a_window_before_anything_is_timed(monkeypatch):

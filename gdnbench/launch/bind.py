@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from functools import partial
+from functools import cache, partial
 from inspect import signature
 from math import prod
 from pathlib import Path
@@ -152,11 +152,18 @@ def _load_cuda_launch(
 
 
 def _bind_cuda(config: Any, function: Any, bound: Sequence[Any]) -> Step:
-    from cuda.core import Stream
     from cuda.core import launch as enqueue
 
-    stream = Stream.from_handle(torch.cuda.current_stream().cuda_stream)
+    stream = _stream(torch.cuda.current_stream().cuda_stream)
     return lambda: enqueue(stream, config, function, *bound)
+
+
+@cache
+def _stream(handle: int) -> Any:
+    """Returns cuda-core's stream of a handle, which takes longer to make than a launch is to bind."""
+    from cuda.core import Stream
+
+    return Stream.from_handle(handle)
 
 
 def _bind_by_driver(config: Any, function: Any, bound: Sequence[Any], *, is_early: bool) -> Step:

@@ -156,7 +156,6 @@ class ColdLaunches:
             self._end.record(self._stream)
         finally:
             self._blocking.release()
-        rotation.keep(placement, outputs)
-        self._between.after(placement.input_ranges, outputs)
+        self._between.after(placement.ranges, rotation.keep(placement, outputs))
         self._end.synchronize()
         return float(self._begin.elapsed_time(self._end)) * 1e3

@@ -293,22 +293,21 @@ class Rotation:
             self._launch(next(self._next))
 
     def _launch(self, placement: Placement) -> bool:
-        outputs = placement.run()
-        allocated = self.keep(placement, outputs)
+        allocated = self.keep(placement, placement.run())
         self.renew(placement)
-        return allocated
+        return bool(allocated)
 
     def next_placement(self) -> Placement:
         """The next placement of the window; after the last the first again."""
         return next(self._next)
 
-    def keep(self, placement: Placement, outputs: tuple[torch.Tensor, ...]) -> bool:
-        """Registers a launch; returns whether it allocated its outputs. Raises WrongWhenTimedError for strange ones."""
+    def keep(self, placement: Placement, outputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        """Registers a launch; returns the outputs that it allocated. Raises WrongWhenTimedError for strange ones."""
         if self._checks:
             self._checks.take(placement.number, outputs)
-        allocated = self._placements.keep(placement.number, outputs)
-        self._visited.append((placement.number, allocated))
-        return allocated is not None
+        own = self._placements.own(placement.number, outputs)
+        self._visited.append((placement.number, self._placements.keep(own)))
+        return own
 
     def renew(self, placement: Placement) -> None:
         """Gives the placement other inputs and poisoned outputs, once the launch's outputs are no longer needed."""

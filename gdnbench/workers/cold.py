@@ -252,9 +252,9 @@ class DitherAndScrub:
         for _ in range(self._random.randrange(_MOST_DITHER)):
             self._nothing.launch()
 
-    def after(self, input_ranges: torch.Tensor, outputs: Sequence[torch.Tensor]) -> None:
-        """Scrubs the L2, after a sample."""
-        self._scrub(input_ranges, outputs)
+    def after(self, ranges: torch.Tensor, others: Sequence[torch.Tensor]) -> None:
+        """Scrubs the L2, after a sample, of listed ranges and of other tensors."""
+        self._scrub(ranges, others)
 
 
 class NothingBetween:
@@ -263,7 +263,7 @@ class NothingBetween:
     def before(self) -> None:
         """Does nothing."""
 
-    def after(self, input_ranges: torch.Tensor, outputs: Sequence[torch.Tensor]) -> None:
+    def after(self, ranges: torch.Tensor, others: Sequence[torch.Tensor]) -> None:
         """Does nothing."""
 
 

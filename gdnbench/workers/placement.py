@@ -32,11 +32,11 @@ from gdnbench.workers.task import MOST_CHECKED, Task, window_count, window_size
 
 @dataclass(frozen=True)
 class Placement:
-    """A launcher bound to the tensors of one placement; `input_ranges` are of inputs and scratch, for the scrubber."""
+    """A launcher bound to the tensors of one placement; `ranges` are of these and of scratch, for the scrubber."""
 
     number: int
     run: Launcher
-    input_ranges: torch.Tensor
+    ranges: torch.Tensor
 
 
 class Placements:
@@ -50,6 +50,7 @@ class Placements:
         self.window = window
         self.workspaces = [workspace, *(workspace.copy() for _ in range(window * windows - 1))]
         self._ranges: dict[tuple[int, int], torch.Tensor] = {}
+        self._declared = [{each.data_ptr() for each in copy.outputs.values()} for copy in self.workspaces]
         self._allocated: deque[tuple[torch.Tensor, ...]] = deque(maxlen=len(self.workspaces))
         self._numbers: dict[int, int] = {}
 
@@ -59,17 +60,20 @@ class Placements:
         return list(range(first, first + self.window))
 
     def ranges(self, number: int) -> torch.Tensor:
-        """The ranges of a placement's inputs and of its scratch tensors so far."""
+        """The ranges of a placement's inputs and outputs, and of its scratch tensors so far."""
         copy = self.workspaces[number]
         key = (number, len(copy.scratch))
         if key not in self._ranges:
-            self._ranges[key] = list_ranges([*copy.inputs.values(), *copy.scratch.values()])
+            self._ranges[key] = list_ranges([*copy.inputs.values(), *copy.outputs.values(), *copy.scratch.values()])
         return self._ranges[key]
 
-    def keep(self, number: int, outputs: tuple[torch.Tensor, ...]) -> int | None:
-        """Keeps outputs of the kernel's own, so that torch reuses no memory; their place, None for earlier ones."""
-        declared = {tensor.data_ptr() for tensor in self.workspaces[number].outputs.values()}
-        own = tuple(tensor for tensor in outputs if tensor.data_ptr() not in declared)
+    def own(self, number: int, outputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        """The outputs of a launch that the kernel allocated itself."""
+        declared = self._declared[number]
+        return tuple(tensor for tensor in outputs if tensor.data_ptr() not in declared)
+
+    def keep(self, own: tuple[torch.Tensor, ...]) -> int | None:
+        """Keeps outputs of the kernel's own, so that torch reuses no memory; their place, None where there are none."""
         if not own:
             return None
         self._allocated.append(own)

@@ -136,7 +136,7 @@ class _Replays:
             return tuple(tensor for _, outputs in held for tensor in outputs)
 
         captured = capture(flush_and_launch, strict=False, pool=self._pool)
-        ranges = [*(placement.input_ranges for placement in rotation.placements), list_ranges(captured.outputs)]
+        ranges = [*(placement.ranges for placement in rotation.placements), list_ranges(captured.outputs)]
         flushes = self._flushes_alone(launches)
         self._loops[case_id] = _Loop(captured.graph, flushes, torch.cat(ranges), rotation, launches, tuple(held))
 

@@ -147,8 +147,7 @@ class _Benchmark:
         outputs = placement.run()
         self._host_ns.append(time.perf_counter_ns() - begin_ns)
         timer.stop()
-        self.rotation.keep(placement, outputs)
-        self.between.after(placement.input_ranges, outputs)
+        self.between.after(placement.ranges, self.rotation.keep(placement, outputs))
         self.rotation.renew(placement)
 
     def _give_up(self, reason: str, status: Status = Status.FAILED) -> NoReturn:
