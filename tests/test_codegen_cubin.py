@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gdnbench.codegen.cubin import Resources, disassemble, parse_resources
+from gdnbench.codegen.cubin import Resources, disassemble, parse_resources, run_cuobjdump
 from gdnbench.errors import MachineError, UsageError
 
 DATA = Path(__file__).parent / "data" / "binary"
@@ -106,3 +106,10 @@ def test_the_blocks_and_clusters_that_a_cubin_asks_for(sizes, found):
     text = SEVERAL + _attributes("k2", REQNTID=(32, 1, 1), CTA_PER_CLUSTER=(16, 1, 1)) + _attributes("k", **sizes)
     read = parse_resources(text, "k", "sm_100")
     assert (read.required_threads, read.most_threads, read.cluster) == found
+
+
+def test_a_cubin_that_cannot_be_read_may_be_of_a_newer_compiler(tmp_path):
+    (tmp_path / "newer.cubin").write_bytes(b"\x7fELF of tomorrow")
+    with pytest.raises(MachineError, match=r"cuobjdump cannot read .*newer\.cubin") as raised:
+        run_cuobjdump(tmp_path / "newer.cubin", "-res-usage", "-elf")
+    assert "pip install 'nvidia-cuda-nvrtc<13.2'" in raised.value.hint

@@ -50,6 +50,9 @@ def cuobjdump() -> Path:
     return paths[0]
 
 
+_IF_NEWER = "where NVRTC is newer than it: pip install 'nvidia-cuda-nvrtc<13.2'"
+
+
 def _nvdisasm() -> Path:
     return cuobjdump().with_name("nvdisasm")  # in the wheel of Triton and in CUDA's toolkit
 
@@ -69,7 +72,7 @@ def _run(tool: Path, *options: str, may_fail: bool = False) -> Completed:
         raise MachineError(f"{tool.name} failed: {error}", hint) from error
     if done.returncode and not may_fail:
         reason = done.errors.strip() or describe_exit(done.returncode)
-        raise MachineError(f"{tool.name} cannot read {options[-1]}: {reason}", hint)
+        raise MachineError(f"{tool.name} cannot read {options[-1]}: {reason}", f"{_IF_NEWER}; {hint}")
     return done
 
 

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.channel import Channel
@@ -155,9 +156,16 @@ def _load_triton() -> LoadResult:
 
 
 def _load_nvrtc() -> LoadResult:
+    """Builds as kernels are built, with lines, and has what was built read."""
     from cuda.core import Program, ProgramOptions
 
-    Program('extern "C" __global__ void empty() {}', "c++", ProgramOptions(arch="sm_90")).compile("cubin")
+    from gdnbench.codegen.cubin import run_cuobjdump
+
+    options = ProgramOptions(arch="sm_90", lineinfo=True)
+    built = Program('extern "C" __global__ void empty() {}', "c++", options).compile("cubin")
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        Path(file.name).write_bytes(built.code)
+        run_cuobjdump(Path(file.name), "-res-usage", "-elf")
     return LoadResult()
 
 

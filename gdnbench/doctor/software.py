@@ -102,7 +102,7 @@ def check_nvrtc(nvrtc: LoadResult, core_version: str | None, nvrtc_version: str 
         return MachineCheck("NVRTC", Level.WARN, "not installed: no CUDA kernels", f"pip install {' '.join(missing)}")
     versions = f"{nvrtc_version} with cuda-core {core_version}"
     if nvrtc.problem:
-        remedy = "pip install --force-reinstall cuda-core nvidia-cuda-nvrtc"
+        remedy = "pip install --force-reinstall cuda-core 'nvidia-cuda-nvrtc<13.2'"
         return MachineCheck("NVRTC", Level.WARN, f"{versions}, builds no kernel: {nvrtc.problem}", remedy)
     return MachineCheck("NVRTC", Level.OK, f"{versions}, builds for sm_90")
 
