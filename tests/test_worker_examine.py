@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from decode_workloads import decode_at
 from run_data import Events
 
@@ -39,10 +40,11 @@ LOGGED = (
     HEADER + STEP + BODY + "import test_worker_examine as tests\n"
     "def run(t):\n"
     "    tests.LOG.append('launch')\n"
+    "    tests.THREADS.append(torch.get_num_threads())\n"
     "    return step(t)\n"
     "def bind(t, workload, params): return lambda: run(t)\n"
 )  # fmt: skip
-LOG = []
+LOG, THREADS = [], []
 THREADED = RIGHT + (
     "import threading, time\n"
     "class Spinner:\n"
@@ -174,8 +176,12 @@ def test_every_case_is_announced_before_it_is_worked_on(root):
 
 def test_shared_memory_is_poisoned_just_before_each_launch_that_is_verified_and_no_other(root, monkeypatch):
     monkeypatch.setattr(module, "_nothing_to_poison", lambda: LOG.append("poison"))
+    several = torch.get_num_threads() + 1
+    torch.set_num_threads(several)
     LOG.clear()
     (verdict,) = verdicts(root, "decode-logged")
     assert verdict.status is Status.OK, verdict.reason
+    torch.set_num_threads(several - 1)
+    assert {*THREADS} == {1}  # as it is timed: what torch.compile makes of it is for that
     verified = ["poison", "launch"]
     assert ["launch", *(verified * 4), *(["launch"] * LAUNCHES), *(verified * 3)] == LOG

@@ -44,8 +44,6 @@ SLOWNESS = 10  # of a step in an interpreter
 def follow_all(task: Task, channel: EventChannel) -> None:
     """Follows each case; returns early if the process loses its device."""
     device: WorkerDevice = CudaDevice() if task.device == "cuda" else CpuDevice()
-    if isinstance(device, CpuDevice):
-        torch.set_num_threads(1)  # operations are small: threads would wait for each other where cores are shared
     watch = TamperWatch(device)  # before declarations are loaded, which run code
     catalog = load_catalog(map(Path, task.roots), only=task.op)
     op = catalog.ops[task.op]

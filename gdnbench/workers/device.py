@@ -19,7 +19,7 @@ import sys
 import time
 import timeit
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import walk_stack
@@ -137,9 +137,15 @@ TimedCall = Callable[[], object]
 class CpuDevice:
     """The CPU, whose work is done when the call returns."""
 
-    def current(self) -> AbstractContextManager[object]:
-        """A CPU has no streams."""
-        return nullcontext()
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """One thread, for checks as for times: torch.compile makes other code for several, in as many seconds again."""
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
 
     def synchronize(self) -> None:
         """A CPU has nothing to wait for."""

@@ -26,8 +26,8 @@ PLACE = 0  # a single placement: a warm cache holds tensors at any address
 
 def measure_all(task: Task, channel: EventChannel) -> None:
     """Measures every round of the task and sends each as soon as it is known."""
-    torch.set_num_threads(1)
-    with report_failure(channel, CpuDevice(), task.roots) as begin:
+    device = CpuDevice()
+    with device.current(), report_failure(channel, device, task.roots) as begin:
         cases = _bind_cases(task, begin)
         gc.disable()
         for position, ids in enumerate(task.order):
