@@ -40,6 +40,18 @@ def test_kernels_and_baseline_are_tried_at_the_extremes_alone():
     assert all(each.workload.at("") == AT.at("") for each in probe.cases)
 
 
+def test_a_kernel_at_an_extreme_has_its_samples_in_the_run_and_the_probes_in_the_probe():
+    cases = tuple(replace(each, workload=AT.at("never")) for each in CASES)
+    own = Task(
+        Phase.MEASURE, "cuda", (), "prefill", cases, 1, 9.0,
+        samples={each.id: 64 for each in cases}, launched={each.id: () for each in cases},
+    )  # fmt: skip
+    probe = InputsProbe(PREFILL, cases)
+    assert {each.id for each in probe.cases} & own.samples.keys()
+    assert probe.task(own).samples.items() >= own.samples.items()
+    assert probe.samples(own) == {each.id: 32 for each in probe.cases}
+
+
 def test_a_run_of_the_extremes_tries_nothing_more_and_an_op_without_any_nothing_at_all():
     both = [replace(each, workload=AT.at(profile)) for each in CASES for profile in ("forgetful", "never")]
     assert InputsProbe(PREFILL, both).cases == ()

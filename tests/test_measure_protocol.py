@@ -114,12 +114,13 @@ def test_a_task_survives_its_file(tmp_path, phase):
     written = task(
         phase=phase, order=(ids, ids[::-1]), first_round=4, samples=dict.fromkeys(ids, 300), plain=True,
         launched=dict.fromkeys(ids, ("a", "b")), record="r.json", forms={ids[0]: ({"ROWS": 2}, {"MODE": "fast"})},
-        further=(Pass("cupti", (ids,), 3),),
+        further=(Pass("cupti", (ids,), 3, dict.fromkeys(ids, 30)),),
     )  # fmt: skip
     written.write(tmp_path / "task.json")
     read = Task.read(tmp_path / "task.json")
     assert read == written
     assert read.plain is True
+    assert [set(each.samples.values()) for each in read.passes()] == [{300}, {30}]
     assert isinstance(read.phase, Phase)
 
 

@@ -70,7 +70,7 @@ class Rotation:
         self._at += 1
         return self.placements[(self._at - 1) % PLACES]
 
-    def open(self, position, number=0, *, is_last):
+    def open(self, position, number=0, **_more):
         self.opened.append(position)
 
     def keep(self, placement, _outputs):

@@ -255,8 +255,8 @@ def test_a_case_that_replaces_a_clock_while_it_is_timed_loses_itself(measure, mo
     monkeypatch.setattr(time, "sleep", time.sleep)  # restores what the case replaces
     rotation_open = rotation.Rotation.open
 
-    def open_and_replace(self, position, number=0, *, is_last=False):
-        rotation_open(self, position, number, is_last=is_last)
+    def open_and_replace(self, position, number=0, **more):
+        rotation_open(self, position, number, **more)
         if position == 1:
             time.sleep = lambda _seconds: None
 

@@ -72,10 +72,10 @@ def runs(workspaces, checked):
     return [bind(workspace) for workspace in checked.placements.workspaces]
 
 
-def do_round(checks, launch, *, is_last=False):
+def do_round(checks, launch, *, is_last=False, timed=TIMED):
     """Launches as a timer does, and judges: how many launches."""
-    checks.open(range(PLACES), next(ROUNDS), is_last=is_last)
-    for number in range(UNTIMED + TIMED):
+    checks.open(range(PLACES), next(ROUNDS), is_last=is_last, timed=timed)
+    for number in range(UNTIMED + timed):
         outputs = launch(number % PLACES)
         checks.take(number % PLACES, outputs)
         checks.renew(number % PLACES)
@@ -91,6 +91,12 @@ def test_an_honest_kernel_is_right_at_every_launch_whatever_it_finds(checks, run
     assert do_round(checks, lambda place: runs[place]()) == 2
     for _ in range(20):
         do_round(checks, lambda place: runs[place]())
+
+
+def test_a_last_round_of_fewer_launches_has_a_checked_one(checks, runs):
+    do_round(checks, lambda place: runs[place]())
+    checks.at.check_s[""] = 1e9  # which no time of a round affords
+    assert all(do_round(checks, lambda place: runs[place](), is_last=True, timed=1) == 1 for _ in range(20))
 
 
 def test_one_that_keeps_its_answers_by_address_is_wrong(checks, runs):

@@ -48,12 +48,16 @@ class InputsProbe:
         self.cases = tuple(sorted(pairs, key=lambda case: order.index(case.workload.at(""))))
 
     def task(self, own: Task) -> Task:
-        """The task of these cases beside the run's own cases, from that of the latter."""
+        """The task of these cases beside the run's own cases, some of which are at an extreme, from that of these."""
         return replace(
             own,
-            samples=own.samples | {id_: min(SAMPLES, own.samples[of]) for id_, of in self.origin_ids.items()},
+            samples=self.samples(own) | own.samples,
             launched=own.launched | {id_: own.launched[of] for id_, of in self.origin_ids.items()},
         )
+
+    def samples(self, own: Task) -> dict[str, int]:
+        """Samples per round by case id, from the task of the run's own cases, which may have more."""
+        return {id_: min(SAMPLES, own.samples[of]) for id_, of in self.origin_ids.items()}
 
     @property
     def origin_ids(self) -> dict[str, str]:

@@ -202,7 +202,7 @@ class Session:
                 self.observer(RaceStatus(segment.standing))
                 targets = [Target(segment.cases, segment.rounds, self.collected, phase=segment.phase)]
                 if probe:
-                    targets.append(self._probe_target(probe))
+                    targets.append(self._probe_target(probe, task))
                 targets += self._clock_targets(segment)
                 try:
                     timing.measure_groups(measuring, probe.task(task) if probe else task, groups, targets)
@@ -294,17 +294,19 @@ class Session:
         probe = InputsProbe(self.op, [case for case in cases if self._is_healthy(case)])
         return probe if probe.cases else None
 
-    def _probe_target(self, probe: InputsProbe) -> Target:
-        lost, origins = self.collected, probe.origin_ids
-        return Target(probe.cases, PROBE_ROUNDS, self.probed, phase="inputs", unless_lost=lost, origins=origins)
+    def _probe_target(self, probe: InputsProbe, task: Task) -> Target:
+        lost, origins, samples = self.collected, probe.origin_ids, probe.samples(task)
+        return Target(
+            probe.cases, PROBE_ROUNDS, self.probed, phase="inputs", unless_lost=lost, origins=origins, samples=samples
+        )
 
     def _probe_inputs(self) -> None:
         """Measures what processes of the run have not of the rounds at the extremes of the inputs."""
         if not (probe := self._probe(self.cases)):
             return
-        task = probe.task(self._timing_task(tuple(probe.origins)))
+        own = self._timing_task(tuple(probe.origins))
+        task, target = probe.task(own), self._probe_target(probe, own)
         measuring = self._measuring(lambda _event: None)  # a resumed run measures them again
-        target = self._probe_target(probe)
         for block in self._blocks(probe.cases):
             for cases in timing.trusted_first(block, self.catalog.entries):
                 try:

@@ -68,6 +68,7 @@ class Target:
 
     A case that is lost there or in `unless_lost` is not measured. `origins` has the run's case, by id, for each case
     that is one of these at other inputs, and that is lost with it; their samples are not recorded in the journal.
+    `samples` has how many of these a round has, by case id, where it is another number than the task's.
     """
 
     cases: tuple[Case, ...]
@@ -77,6 +78,7 @@ class Target:
     phase: str = "measure"
     unless_lost: Collected = field(default_factory=Collected)
     origins: Mapping[str, str] = field(default_factory=dict)
+    samples: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def healthy(self) -> tuple[Case, ...]:
@@ -127,13 +129,11 @@ class TimingWorkers:
             left = [target for target in left if _is_open(target, bridge)]
             if not left:
                 return
-            first, *further = [_next_pass(target, task.seed, others) for target in left]
+            first, *further = [_next_pass(target, task, others) for target in left]
             part = replace(
                 task,
                 cases=tuple({case.id: case for target in left for case in target.healthy}.values()),
-                clock=first.clock,
-                order=first.order,
-                first_round=first.first_round,
+                **vars(first),
                 further=tuple(further),
             )
             before = [_progress(target) for target in left]
@@ -202,11 +202,12 @@ def _is_open(target: Target, bridge: Collection[str]) -> bool:
     return not {*ids} <= {*bridge} and len(target.collected.complete_rounds(ids)) < target.rounds
 
 
-def _next_pass(target: Target, seed: int, others: Collection[str]) -> Pass:
+def _next_pass(target: Target, task: Task, others: Collection[str]) -> Pass:
     samples, done = target.collected.samples, target.collected.complete_rounds(case.id for case in target.healthy)
     taken = done.union(*(samples.get(other, {}) for other in others))
     first = max(taken, default=0) + 1
-    return Pass(target.clock, round_order(target.healthy, 1 + target.rounds - len(done), seed + first), first)
+    order = round_order(target.healthy, 1 + target.rounds - len(done), task.seed + first)
+    return Pass(target.clock, order, first, {**task.samples, **target.samples})
 
 
 def _progress(target: Target) -> tuple[str | int, ...]:

@@ -119,11 +119,12 @@ class TimedChecks:
         self._wanted = 0
         self._begin_s = self._round_s = math.nan
 
-    def open(self, places: Sequence[int], number: int, *, is_last: bool = False) -> None:
-        """Prepares a round's placements and draws how many launches are checked.
+    def open(self, places: Sequence[int], number: int, *, is_last: bool = False, timed: int = 0) -> None:
+        """Prepares a round's placements and draws how many launches are checked; `timed` ones, if not as before.
 
         They are the most in a timer's first round, and one or more in its last.
         """
+        self.timed = timed or self.timed
         self._launches = 0
         self.at.clear()
         self._wanted = MOST_CHECKED if number == BURN_IN else max(self._draw_number(), int(is_last))
@@ -271,14 +272,17 @@ class Rotation:
         self.open(0)
         self._launch_once()
 
-    def open(self, position: int, number: int = BURN_IN, *, is_last: bool = False) -> None:
-        """Binds the case to a round's window, by its position in the process; its number in the run seeds inputs."""
+    def open(self, position: int, number: int = BURN_IN, *, is_last: bool = False, timed: int = 0) -> None:
+        """Binds the case to a round's window, by its position in the process; its number in the run seeds inputs.
+
+        The round has `timed` launches, by default as many as the last.
+        """
         self._visited.clear()
         numbers = self._placements.numbers(position)
         self.placements = tuple(map(self._place, numbers))
         self._next = cycle(self.placements)
         if self._checks:
-            self._checks.open(numbers, number, is_last=is_last)
+            self._checks.open(numbers, number, is_last=is_last, timed=timed)
 
     def _place(self, number: int) -> Placement:
         if number not in self._bound:

@@ -74,7 +74,8 @@ class Pass:
 
     clock: Clock | None
     order: tuple[tuple[str, ...], ...]
-    first_round: int = 1
+    first_round: int
+    samples: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -123,10 +124,7 @@ class Task:
         """The task of each pass, this one's own the first."""
         return [
             replace(self, further=()),
-            *(
-                replace(self, clock=each.clock, order=each.order, first_round=each.first_round, further=())
-                for each in self.further
-            ),
+            *(replace(self, **vars(each), further=()) for each in self.further),
         ]
 
     @property

@@ -79,7 +79,8 @@ class _Rounds:
         self._recorder.start()
         for case_id in ids:
             self.begin(StepBegun(case_id, "measure", self.task.step_limit_s))
-            self.rotations[case_id].open(position, number, is_last=self.task.is_last(position))
+            timed, is_last = self.task.samples[case_id], self.task.is_last(position)
+            self.rotations[case_id].open(position, number, is_last=is_last, timed=timed)
             sm_mhz[case_id], checked[case_id] = self._launch(case_id)
         self.begin(StepBegun("", "collect records", COLLECT_STEPS * self.task.step_limit_s))
         cases = split_cases(self._recorder.stop(), OWN_PREFIX)

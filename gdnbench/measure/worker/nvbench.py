@@ -115,7 +115,8 @@ class _Benchmark:
         state.set_blocking_kernel_timeout(BLOCKING_KERNEL_TIMEOUT_S)
         try:
             with self.device.current():
-                self.rotation.open(self.position, self._round, is_last=self.task.is_last(self.position))
+                timed, is_last = self.task.samples[self.case_id], self.task.is_last(self.position)
+                self.rotation.open(self.position, self._round, is_last=is_last, timed=timed)
                 state.exec(self._sample, batched=False, timer=True)
                 checked = self.rotation.judge()
             self.watch.check()
