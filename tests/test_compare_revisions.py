@@ -6,7 +6,8 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from faults import REPOSITORY, Gdnbench
+from faults import FORKING, REPOSITORY, Gdnbench, python_path
+from remote_data import WORKDIR, Laptop
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.revision import pair_revisions
@@ -128,6 +129,22 @@ def test_both_revisions_are_measured_in_one_run_and_the_checkout_stays(bench, hi
     refused = bench("compare", info.run_id, "slow", *SHORT, "--out", str(bench.results))
     assert refused.code == ExitCode.USAGE
     assert "names a run" in refused.err
+
+
+def test_both_revisions_are_measured_on_a_target_that_has_neither(history, tmp_path):
+    (tmp_path / "home").mkdir()
+    found = {"GDNBENCH_KERNELS": str(history), "GDNBENCH_CACHE": str(tmp_path / "cache")}
+    laptop = Laptop(tmp_path / "home", tmp_path / WORKDIR, {"PYTHONPATH": python_path(*FORKING), **found})
+    laptop.configure(f'[targets.here]\nkind = "local"\nworkdir = "{laptop.workdir}"\n')
+    done = laptop("compare", "one", "slow", *SHORT, "--gpu", "cpu", "--on", "here", "--fail-on", "slower:50%")
+    assert done.out, done.err
+    one, slow = named(history, "one"), named(history, "slow")
+    assert statuses(done) == {one: ("baseline", "ok"), f"{one}@again": ("control", "ok"), slow: ("kernel", "ok")}
+    assert (done.code, f"{slow} at M=4 N=48 Kd=32 is slower by more than 50" in done.err) == (ExitCode.REGRESSION, True)
+    [run] = laptop.runs
+    assert read_info(run).machine["target"] == "here"
+    refused = laptop("compare", "one", "slow", *SHORT, "--on", "lab")
+    assert (refused.code, "there is no target lab" in refused.err) == (ExitCode.USAGE, True)
 
 
 def test_a_score_is_against_the_sources_of_a_commit(bench, history, monkeypatch):

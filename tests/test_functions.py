@@ -165,7 +165,6 @@ def test_a_function_is_timed_and_one_that_is_wrong_is_not(home, command_line):
         ("history", "mine.py::fast"): "gdnbench compare RUN RUN",
         ("history", "fast"): "gdnbench compare RUN RUN",
         ("run", "--resume", stored.parent.name): "begin it anew: gdnbench run",
-        ("compare", "HEAD", ".", "--kernel", "decode-v4", "--on", "lab"): "ssh HOST gdnbench compare",
     }
     for words, said in refused.items():
         code, _, err = command_line(*words)

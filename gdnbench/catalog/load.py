@@ -97,7 +97,7 @@ def load_kernel(folder: Path, op: LoadedOp) -> CatalogEntry | Broken:
     return CatalogEntry(kernel, op.op, folder, op.folder, idea)
 
 
-REVISION_MARK = ".gdnbench-revision"
+REVISION_MARK = "gdnbench-revision"
 """A file in a folder of kernels of a git revision: its kernels' names end with what it holds, `0a1b2c3d`."""
 
 

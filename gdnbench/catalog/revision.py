@@ -332,5 +332,6 @@ def _view(side: _Side, *, judges: bool) -> Path:
         if own.name != entry.op.name and not judges:  # without op.py, a folder is of the op that it is named after
             own.rename(folder / entry.op.name)
 
-    about = "\0".join([side.revision.short, root.name, *sorted(os.path.relpath(path, root) for path in shown)])
+    paths = sorted(os.path.relpath(path, root) for path in shown)
+    about = "\0".join([REVISION_MARK, side.revision.short, root.name, *paths])
     return _cached(f"{side.revision.short}-{sha256(about.encode()).hexdigest()[:16]}", write)

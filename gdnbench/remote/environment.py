@@ -6,7 +6,7 @@ import hashlib
 import re
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
@@ -38,14 +38,14 @@ mv -T "$new" "$2" 2>/dev/null || test -e "$2/{WHOLE}"
 """Puts a tree from stdin into folder $1 under the name $2, in one step; of two that do so at once one does."""
 
 
-def _trees() -> list[dict[str, Path]]:
+def _trees(roots: Sequence[Path]) -> list[dict[str, Path]]:
     """The files of gdnbench, without a wheel's kernels, then of each folder of kernels; UsageError if missing."""
-    for root in default_roots():
+    for root in roots:
         if not root.is_dir():
             raise UsageError(f"{root} is not a folder of kernels", f"correct {place_named(root)}")
     files = files_under(Path(gdnbench.__file__).resolve().parent)
     own = {f"gdnbench/{name}": path for name, path in files.items() if not name.startswith("_kernels/")}
-    return [own, *map(files_under, default_roots())]
+    return [own, *map(files_under, roots)]
 
 
 def put_files(host: Host, folder: str, name: str, files: Mapping[str, Path]) -> None:
@@ -124,13 +124,16 @@ def open_host(named: NamedTarget) -> Host:
     return SshHost(named.ssh_host) if named.ssh_host else LocalHost()
 
 
-def prepare(named: NamedTarget, host: Host, observer: Observer) -> Prepared:
-    """Connects, and makes what does not exist there; MachineError, or UsageError for a folder that is unfit."""
+def prepare(named: NamedTarget, host: Host, observer: Observer, roots: Sequence[Path] = ()) -> Prepared:
+    """Connects, and makes what does not exist there; MachineError, or UsageError for a folder that is unfit.
+
+    `roots` are the folders of kernels to send, by default those that commands here find.
+    """
     if isinstance(named.target, ModalTarget):
         note = "starting a sandbox; Modal makes its image once: torch and its libraries, some gigabytes"
         observer(NoteMade(note))
     observer(StepChanged(f"connecting to {host.name}"))
-    trees = {hash_of(files): files for files in _trees()}
+    trees = {hash_of(files): files for files in _trees(roots or default_roots())}
     wanted = requirements()
     environment = hashlib.sha256(repr(wanted).encode()).hexdigest()[:24]
     done = host.connect(shell(_PROBE, named.target.workdir, environment, *trees))
@@ -150,8 +153,8 @@ def prepare(named: NamedTarget, host: Host, observer: Observer) -> Prepared:
         python = f"{workdir}/env/{environment}/bin/python"
         if ("env", environment) not in words:
             _make(named, host, workdir, environment, wanted, observer)
-    package, *roots = (f"{workdir}/{FOLDER}/{name}" for name in trees)
-    return Prepared(host, workdir, python, package, tuple(roots))
+    package, *sent = (f"{workdir}/{FOLDER}/{name}" for name in trees)
+    return Prepared(host, workdir, python, package, tuple(sent))
 
 
 def requirements() -> Requirements:

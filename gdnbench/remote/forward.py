@@ -253,8 +253,9 @@ class Forwarded:
     """A command for a target: the job without what only the target knows, and where its output belongs here.
 
     `unfinished` is the folder of the run that it resumes, if that is here; `inputs` are the files of captured inputs
-    that it needs; `kernels` are those of `ExpectedOutput`. `runs` has the ids of the runs that it began, once they are
-    known: several on several cards; `leftover` is the folder there with what was not downloaded, or empty.
+    that it needs; `kernels` are those of `ExpectedOutput`; `roots` are those of `prepare`. `runs` has the ids of the
+    runs that it began, once they are known: several on several cards; `leftover` is the folder there with what was not
+    downloaded, or empty.
     """
 
     named: NamedTarget
@@ -263,6 +264,7 @@ class Forwarded:
     unfinished: Path | None = None
     inputs: Sequence[Path] = ()
     kernels: tuple[str, ...] = ()
+    roots: tuple[Path, ...] = ()
     runs: list[str] = field(default_factory=list, init=False)
     leftover: str = field(default="", init=False)
 
@@ -275,7 +277,7 @@ class Forwarded:
         """
         if self.job.resume:
             self._note_run(self.job.resume)
-        ready = prepare(self.named, host, observer)
+        ready = prepare(self.named, host, observer, self.roots)
         name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         jobs = f"{ready.workdir}/jobs"
         self._send(ready, jobs, name)

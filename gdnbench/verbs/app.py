@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from gdnbench import __version__
-from gdnbench.errors import ExitCode, UnknownNameError, UsageError
+from gdnbench.errors import ExitCode, UnknownNameError
 from gdnbench.process.command import termination_as_interrupt
 from gdnbench.verb_table import VERBS
 from gdnbench.verbs.base import MARKUP, Listed, ReadLightly
@@ -39,14 +39,8 @@ MOVED = {
 
 
 def check_moved(args: Sequence[str]) -> None:
-    """Raises UnknownNameError for a verb, or an option of one, that was removed or renamed, with what to type now.
-
-    Raises UsageError for `compare --on`: the sources of commits do not travel.
-    """
+    """Raises UnknownNameError for a verb, or an option of one, that was removed or renamed, with what to type now."""
     options = [f"{args[0]} {word.partition('=')[0]}" for word in args[1:]]
-    if "compare --on" in options:
-        hint = "on the target, in a clone of the repository: ssh HOST gdnbench compare REV REV --kernel KERNEL"
-        raise UsageError("compare measures commits on this machine alone", hint)
     old = next((word for word in (args[0], *options) if word in MOVED), None)
     if old is None:
         return

@@ -13,33 +13,51 @@ from gdnbench.analyse.ratio import CompareSettings
 from gdnbench.analyse.runs import load_run
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.request import device_of, make_request
-from gdnbench.catalog.revision import GIT_PREFIX, WORKING_TREE, has_revision, pair_revisions
-from gdnbench.errors import ExitCode, MachineError, UnknownNameError, UnknownRevisionError, UsageError
+from gdnbench.catalog.revision import GIT_PREFIX, WORKING_TREE, RevisionPair, has_revision, pair_revisions
+from gdnbench.errors import MachineError, UnknownNameError, UnknownRevisionError, UsageError
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.measure.plan import make_plan, refuse_impossible
 from gdnbench.measure.start import begin_session
+from gdnbench.origin import PROFILES
 from gdnbench.process.events import NoteMade
+from gdnbench.remote.forward import Forwarded, choose_target
+from gdnbench.remote.targets import NamedTarget, target_named
+from gdnbench.remote.transfer import OriginFolders
 from gdnbench.store.find import name_runs
 from gdnbench.store.settings import choose_settings
 from gdnbench.verbs import options
 from gdnbench.verbs.compare_tables import print_outcome
+from gdnbench.verbs.on_target import make_job, run_on
 from gdnbench.verbs.progress import watch
 from gdnbench.verbs.run import print_finished
 
 
-def compare_revisions(params: Mapping[str, Any], judged: CompareSettings) -> ExitCode:
-    """Measures both, by the verb's parameters, and prints the run as `gdnbench run` does.
+def compare_revisions(params: Mapping[str, Any], judged: CompareSettings) -> int:
+    """Measures both, here or on a target, by the verb's parameters, and prints the run as `gdnbench run` does.
 
     Returns its exit code, or that of `--fail-on`. Raises UsageError unless there are one or two revisions and none is a
     run's name, or as `pair_revisions`; MachineError if the kernel cannot run here.
     """
-    results, formats = params["results"], {name: params[name] for name in ("json", "csv")}
+    results = params["results"]
     before, after = _revisions(params["sources"], results)
     try:
         pair = pair_revisions(load_catalog(), params["kernel"], before, after)
     except UnknownRevisionError as error:
         message = f"{error.message}, nor is there a run of that name in {results}"
         raise UnknownRevisionError(message, error.hint) from error
+    named = target_named(params["on"]) if params["on"] else choose_target(params["gpu"])
+    code, run = _measure_there(pair, named, params, judged) if named else _measure_here(pair, params, judged)
+    if code or not params["fail_on"]:
+        return code
+    labels = f"label={pair.before},{pair.after}"
+    side = compare_sources([load_run(run)], rows="", columns="label", filtered=labels, settings=judged)
+    outcome = check_regressions(side.grid.rows, side.columns[-1].ratios, judged.margin)
+    print_outcome(outcome, judged.margin)
+    return outcome.exit_code(strict=params["strict"])
+
+
+def _measure_here(pair: RevisionPair, params: Mapping[str, Any], judged: CompareSettings) -> tuple[int, Path]:
+    """Measures and prints a run; returns its exit code and folder."""
     gpu = select_gpu(params["gpu"], list_gpus())
     chosen = {name: params[name] for name in ("quick", "rounds", "seed")}
     request = make_request(
@@ -59,15 +77,31 @@ def compare_revisions(params: Mapping[str, Any], judged: CompareSettings) -> Exi
     with watch(quiet=params["quiet"]) as observer:
         for note in pair.notes:
             observer(NoteMade(note))
-        finished = begin_session(pair.catalog, plan, results, observer).run()
-    code = print_finished(finished, are_clocks_asked=False, **formats)
-    if code or not params["fail_on"]:
-        return code
-    labels = f"label={pair.before},{pair.after}"
-    side = compare_sources([load_run(finished.path)], rows="", columns="label", filtered=labels, settings=judged)
-    outcome = check_regressions(side.grid.rows, side.columns[-1].ratios, judged.margin)
-    print_outcome(outcome, judged.margin)
-    return outcome.exit_code(strict=params["strict"])
+        finished = begin_session(pair.catalog, plan, params["results"], observer).run()
+    formats = {name: params[name] for name in ("json", "csv")}
+    return print_finished(finished, are_clocks_asked=False, **formats), finished.path
+
+
+def _measure_there(
+    pair: RevisionPair, named: NamedTarget, params: Mapping[str, Any], judged: CompareSettings
+) -> tuple[int, Path]:
+    """Has a target measure both, whose folders of kernels travel; returns the exit code and the folder of the run."""
+    with watch(quiet=params["quiet"]) as observer:
+        for note in (*pair.notes, *pair.warnings):
+            observer(NoteMade(note))
+    given = {name: params[name] for name in ("suite", "rounds", "seed", "label", "gpu")}
+    given |= {"shape": options.sizes(params["shape"]), "profile": options.joined(params["profile"])}
+    words = ["run", f"{pair.before},{pair.after}", f"--op={pair.op}", f"--baseline={pair.before}"]
+    words += [
+        f"--margin={judged.margin!r}",
+        *(f"--{name}={value}" for name, value in given.items() if value not in {"", None}),
+    ]
+    words += [f"--{name}" for name in ("quick", "json", "csv", "quiet") if params[name]]
+    homes = OriginFolders(params["results"], PROFILES)
+    job = make_job(named, words, homes, gpu=params["gpu"])
+    forwarded = Forwarded(named, job, homes, roots=tuple(pair.catalog.roots))
+    code = run_on(named, forwarded, quiet=params["quiet"])
+    return code, params["results"] / next(iter(forwarded.runs), "")
 
 
 def _revisions(sources: Sequence[str], results: Path) -> tuple[str, str]:

@@ -41,7 +41,10 @@ def forward(ctx: Any, words: Sequence[str], on: str) -> int | None:
         return None
     if names_functions([*(params.get("kernels") or ()), *(params.get("kernel") or ()), params.get("baseline") or ""]):
         if on:
-            raise UsageError("functions are measured on this machine: their files do not travel", "leave --on out")
+            raise UsageError(
+                "functions are measured on this machine: their files do not travel",
+                "leave --on out, or begin an op with one kernel each: gdnbench new --op NAME; those do",
+            )
         return None
     if command_origin() and not on:  # a job runs here, wherever `gdnbench.toml` would send it
         return None
