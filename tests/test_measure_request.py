@@ -6,7 +6,7 @@ from decode_workloads import decode_at
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.request import parse_workloads
 from gdnbench.errors import ShapeError, UnknownNameError, UsageError
-from gdnbench.store.settings import QUICK, Settings, choose_settings
+from gdnbench.store.settings import GPU_SAMPLES, QUICK, Settings, choose_settings
 
 CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]
@@ -93,13 +93,13 @@ def chosen(**more):
 
 
 def test_what_the_user_sets_beats_the_quick_defaults_and_those_beat_the_others():
-    assert (chosen().rounds, chosen().samples) == (Settings().rounds, Settings().samples)
+    assert (chosen().rounds, chosen().samples) == (Settings().rounds, GPU_SAMPLES)
     assert (chosen(quick=True).rounds, chosen(quick=True).samples) == (QUICK.rounds, QUICK.samples)
     assert (chosen(quick=True, rounds=9).rounds, chosen(quick=True, rounds=9).samples) == (9, QUICK.samples)
 
 
 def test_the_defaults_are_those_that_the_documentation_names():
-    assert (chosen().rounds, chosen().samples, chosen().processes, chosen().plain) == (42, 64, 3, False)
+    assert (chosen().rounds, chosen().samples, chosen().processes, chosen().plain) == (42, 32, 3, False)
     assert chosen().clocks == ("cupti",)
     assert chosen().until_clear
     assert not chosen(rounds=42).until_clear  # who says how much is measured gets so much of every case

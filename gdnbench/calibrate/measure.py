@@ -85,7 +85,7 @@ def choose_subject(gpu: Gpu, *, axes: str, runs: int, processes: int | None, rou
     """Makes the requested subject; runs are as `gdnbench run` makes them, by NVBench alone."""
     if runs < FEWEST_RUNS:
         raise UsageError(f"--runs {runs}: runs are held against one another", f"the default is {DEFAULT_RUNS}")
-    settings = choose_settings("cuda", rounds=rounds, processes=processes, timers="nvbench")
+    settings = choose_settings("cuda", rounds=rounds, samples=Settings.samples, processes=processes, timers="nvbench")
     if settings.rounds < 2 * settings.processes:
         message = f"--rounds {settings.rounds}: each of {settings.processes} processes needs 2 to tell its noise"
         raise UsageError(message, "give more rounds, or fewer processes")

@@ -13,6 +13,7 @@ from gdnbench.store.info import RunInfo
 from gdnbench.store.schema import MOST_ROUNDS, MOST_SEED
 
 MOST_SAMPLES = 1_000_000
+_DEFAULT_SAMPLES = "the default is 64, on a GPU 32"
 
 GPU_TRIM = 0.05
 """The trim of a GPU's samples, three of 64 at either end: enough for the outliers of an interrupt or a late launch."""
@@ -56,9 +57,9 @@ class Settings:
                 f"the default on a GPU is {GPU_PROCESSES}",
             )
         if self.samples < 1:
-            raise UsageError(f"--samples {self.samples}: a round needs a sample", "the default is 64")
+            raise UsageError(f"--samples {self.samples}: a round needs a sample", _DEFAULT_SAMPLES)
         if self.samples > MOST_SAMPLES:
-            raise UsageError(f"--samples {self.samples}: at most {MOST_SAMPLES:,} are kept", "the default is 64")
+            raise UsageError(f"--samples {self.samples}: at most {MOST_SAMPLES:,} are kept", _DEFAULT_SAMPLES)
         if not 0 <= self.seed <= MOST_SEED:
             raise UsageError(f"--seed {self.seed}: a seed lies between 0 and 2^63 - 1", "leave it out for a fresh one")
         if not 0 <= self.margin < 1:
@@ -73,6 +74,8 @@ class Settings:
 QUICK = Settings(rounds=7, samples=32)
 """Settings for a first look: seconds instead of minutes, one process, one clock, intervals a few times as wide."""
 GPU_PROCESSES = 3
+GPU_SAMPLES = 32
+"""Samples of a round on a GPU by default, one of each placement; twice as many narrow an interval by a sixth."""
 GPU_CLOCKS: tuple[Clock, ...] = ("cupti",)  # CUPTI's kernel time is read beside NVBench's stream time by default
 READ_BY_NVBENCHS_WORKERS: tuple[Clock, ...] = ("cupti",)
 NVBENCH = "nvbench"
@@ -100,7 +103,8 @@ def choose_settings(
     base = QUICK if quick else Settings()
     if device == "cuda" and not quick:
         until_clear = rounds is None and processes is None
-        base = replace(base, processes=GPU_PROCESSES, clocks=() if plain else GPU_CLOCKS, until_clear=until_clear)
+        clocks = () if plain else GPU_CLOCKS
+        base = replace(base, samples=GPU_SAMPLES, processes=GPU_PROCESSES, clocks=clocks, until_clear=until_clear)
     if processes is None:
         processes = min(base.processes, rounds) if rounds else base.processes
     return Settings(
