@@ -63,10 +63,13 @@ def normalised(rows: Tensor) -> Tensor:
 
 def decay(x: Tensor, A_log: Tensor, lower_bound: float = 0.0) -> Tensor:
     """The decay g of each head, or of each channel, [..., HV, G], in x's dtype."""
+    return log_decay(x, A_log, lower_bound).exp()
+
+
+def log_decay(x: Tensor, A_log: Tensor, lower_bound: float = 0.0) -> Tensor:
+    """Its logarithm, at most 0."""
     rate = torch.exp(A_log)[:, None]
-    if lower_bound == 0.0:
-        return torch.exp(-rate * F.softplus(x))
-    return torch.exp(lower_bound * torch.sigmoid(rate * x))
+    return -rate * F.softplus(x) if lower_bound == 0.0 else lower_bound * torch.sigmoid(rate * x)
 
 
 def recurrence(
@@ -174,21 +177,18 @@ def gates_of(t: Tokens, beta_limit: float, lower_bound: float) -> Gates:
         softplus = F.softplus(t.x)
         off = 1 + softplus + torch.sigmoid(t.x) * t.x.abs()  # softplus(x)
         off = rate * (off + softplus * rate_off)  # exp(A_log) softplus(x)
-        g = torch.exp(-rate * softplus)
-        g_off = g * (1 + rate * softplus + off) + UNDERFLOW
+        off += 1 + rate * softplus  # what exp adds
     else:
         y = rate * t.x
         off = y.abs() * (1 + rate_off) + rate * t.x.abs()  # exp(A_log) x
         sigmoid = torch.sigmoid(y)
         off = sigmoid * ((1 - sigmoid) * (off + y.abs()) + 2)  # sigmoid(y)
         nats = -lower_bound * sigmoid
-        off = nats - lower_bound * off  # lower_bound sigmoid(y)
-        g = torch.exp(-nats)
-        g_off = g * (1 + nats + off) + UNDERFLOW
-    b = t.b[..., None]
+        off = 1 + nats + (nats - lower_bound * off)  # lower_bound sigmoid(y), and what exp adds
+    g, b = decay(t.x, t.A_log, lower_bound), t.b[..., None]
     sigmoid = torch.sigmoid(b)  # a limit of 1 or 2 is exact
     beta_off = beta_limit * (sigmoid * (1 + (1 - sigmoid) * b.abs()) + UNDERFLOW)
-    return Gates(g, g_off, beta_limit * sigmoid, beta_off)
+    return Gates(g, g * off + UNDERFLOW, beta_limit * sigmoid, beta_off)
 
 
 def written_states(sizes: tuple[int, int, int, int], random: Generator, device: str) -> Tensor:

@@ -90,7 +90,7 @@ OF_ONE_FORM = {"clamped": BOUNDED, "unscaled": BOUNDED, "sigmoid": SOFTPLUS}
 
 
 def failed_gates(tmp_path_factory, op, confused, shape):
-    """The gates that failed, of an op's reference and of each copy with texts replaced, by name, STATE and GATE."""
+    """The gates that failed, of a reference and of each copy with texts replaced, by name, GATE, and STATE, if any."""
     root, reference = tmp_path_factory.mktemp("confused"), CATALOG.entries[f"{op}-reference"]
     for name, changes in confused.items():
         (right, wrong), *more = changes.items()
@@ -104,7 +104,7 @@ def failed_gates(tmp_path_factory, op, confused, shape):
     done = bench("verify", names, "--gpu", "cpu", "--shape", shape, "--json")
     failed = {}
     for gate in json.loads(done.out)["gates"]:
-        case = gate["kernel"].removeprefix(f"{op}-"), gate["STATE"], gate["GATE"]
+        case = gate["kernel"].removeprefix(f"{op}-"), *(gate[axis] for axis in ("STATE", "GATE") if axis in gate)
         failed.setdefault(case, set()).update([] if gate["passed"] else [gate["gate"]])
     return failed
 

@@ -1,0 +1,111 @@
+"""Kimi Delta Attention over whole prompts: the oracle is a decode step a token, and no confusion passes."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from library_data import failures, load_with
+from test_kda_decode import BOUNDED, CATALOG, SOFTPLUS, failed_gates, rule
+from verified_kernels import gate_statuses
+
+from gdnbench.launch import Workspace, load_numerics
+from gdnbench.verify.check import consult_oracle
+
+OP = CATALOG.ops["kda-prefill"]
+NUMERICS = load_numerics(OP, CATALOG.op_folders[OP.name])
+SIZES = {"H": 2, "K": 16, "V": 16}
+
+
+def decoded(t, scalars, gate):
+    """Outputs and states in float64, by a decode step a token; a sequence without tokens keeps its state."""
+    pool = torch.cat([t["state"][:1], t["state"]]).double()
+    mixed, outputs = torch.cat([t[name].flatten(1) for name in ("q", "k", "v")], 1), []
+    for sequence, (begin, end) in enumerate(pairwise(t["cu_seqlens"].tolist())):
+        for token in range(begin, end):
+            step = {"mixed_qkv": mixed[token, None], "g": t["g"][token, None], "b": t["b"][token, None], "pool": pool}
+            step |= {name: t[name] for name in ("A_log", "dt_bias")} | {"slot": torch.tensor([sequence + 1])}
+            made = rule(step, scalars | {"beta_limit": 1.0}, gate)
+            pool = made["new_pool"]
+            outputs.append(made["output"])
+    return {"output": torch.cat(outputs), "new_state": pool[1:]}
+
+
+@pytest.mark.parametrize("kind", [*OP.scenarios, *(each.name for each in OP.profiles)])
+@pytest.mark.parametrize("gate", [SOFTPLUS, BOUNDED])
+def test_the_oracle_is_a_decode_step_a_token(kind, gate):
+    shape = OP.workload({**SIZES, "GATE": gate, "lengths": (3, 0, 70)})
+    t, scalars = NUMERICS.make_inputs(shape, 3, "cpu", kind)
+    found = NUMERICS.oracle(t, scalars)
+    for name, right in decoded(t, scalars, gate).items():
+        torch.testing.assert_close(found[name], right, rtol=1e-9, atol=1e-12)
+
+
+NEXT_TOKEN = "t.g.float().roll(1, dims=0) + t.dt_bias"
+CONFUSED = {
+    "earlier-gates": {"t.g.float() + t.dt_bias": NEXT_TOKEN},
+    "no-beta": {"beta = laid(torch.sigmoid(t.b.float())[..., None])": "beta = laid(torch.ones_like(t.b)[..., None])"},
+    "next-channel": {"t.g.float() + t.dt_bias": "t.g.float().roll(1, dims=-1) + t.dt_bias"},
+    "transposed": {"t.state, []": "t.state.mT, []", "bfloat16(), state": "bfloat16(), state.mT"},
+    "exp2": {"nats = laid(": "nats = 0.6931472 * laid("},
+    "one-decay": {"since = nats.cumsum(-2)": "since = nats.mean(-1, keepdim=True).expand_as(nats).cumsum(-2)"},
+    "narrow-sums": {"since = nats.cumsum(-2)": "since = nats.cumsum(-2).bfloat16().float()"},
+    "shifted-chunk": {"to_end = (since[..., -1:, :] - since)": "to_end = (since[..., -1:, :] - since - nats)"},
+    "grouped-rates": {"torch.exp(t.A_log)": "torch.exp(t.A_log)[::2].repeat_interleave(2)"},
+    "grouped-bias": {"t.g.float() + t.dt_bias": "t.g.float() + t.dt_bias[::2].repeat_interleave(2, dim=0)"},
+    "no-epsilon": {" + EPS": ""},
+    "state-in-bf16": {"outputs.append(output)": "outputs.append(output); state = state.bfloat16().float()"},
+    "clamped": {"lower_bound * torch.sigmoid(rate * x)": "(-rate * F.softplus(x)).clamp(min=lower_bound)"},
+    "sigmoid": {"-rate * F.softplus(x)": "-5 * torch.sigmoid(rate * x)"},
+}  # fmt: skip
+"""Texts of the reference, and what kernels may have in their place."""
+OF_ONE_FORM = {"clamped": BOUNDED, "sigmoid": SOFTPLUS}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return failed_gates(tmp_path_factory, OP.name, CONFUSED, "lengths=70+5 heads=h2 K=16 V=16 gate=softplus,bounded")
+
+
+@pytest.mark.parametrize("name", CONFUSED)
+def test_a_confusion_is_refused(found, name):
+    for gate in (SOFTPLUS, BOUNDED):
+        assert found["reference", gate] == set()
+        if OF_ONE_FORM.get(name, gate) == gate:
+            assert any("roundoff" in each for each in found[name, gate]), gate
+
+
+def chunk_kda(
+    q, k, v, g, beta, *, A_log, dt_bias, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
+    use_gate_in_kernel, use_beta_sigmoid_in_kernel, safe_gate, lower_bound, state_v_first, cu_seqlens, cu_seqlens_cpu,
+):  # fmt: skip
+    """As fla-core 0.6.0 has it."""
+    assert output_final_state
+    assert use_qk_l2norm_in_kernel
+    assert use_gate_in_kernel
+    assert use_beta_sigmoid_in_kernel
+    assert state_v_first
+    assert safe_gate == (lower_bound is not None)
+    torch.testing.assert_close(cu_seqlens, cu_seqlens_cpu)
+    t = {"q": q[0], "k": k[0], "v": v[0], "g": g[0], "b": beta[0], "A_log": A_log, "state": initial_state}
+    t |= {"dt_bias": dt_bias.view(g.shape[2:]), "cu_seqlens": cu_seqlens}
+    made = NUMERICS.oracle(t, {"scale": scale, "lower_bound": lower_bound or 0.0})
+    return made["output"][None].to(v.dtype), made["new_state"].float()
+
+
+@pytest.mark.parametrize("gate", [SOFTPLUS, BOUNDED])
+def test_fla_is_called_so_that_it_computes_the_op(monkeypatch, gate):
+    entry = CATALOG.entries["kda-prefill-fla"]
+    shape = OP.workload({**SIZES, "GATE": gate, "lengths": (65, 0, 3)})
+    workspace = Workspace.make(OP.at(shape.axes), NUMERICS, shape, seed=2, device="cpu", scenario="typical")
+    library = {"fla.ops.kda": {"chunk_kda": chunk_kda}}
+    run = load_with(monkeypatch, entry.source, library).bind(workspace.namespace, shape, entry.default.params)
+    assert failures(run, workspace, consult_oracle(workspace, NUMERICS), "typical", entry.kernel.in_place) == []
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    ["kda-prefill-v1", "kda-prefill-v1:WARPS=4:STAGES=2", "kda-prefill-triton", "kda-prefill-reference"],
+)
+@pytest.mark.parametrize("shape", ["lengths=1 gate=softplus", "lengths=67+0+3 gate=bounded"])
+def test_kernels_are_right_where_there_is_no_gpu(request, kernel, shape):
+    assert gate_statuses(request, kernel, "heads=h1", *shape.split()) == {"ok"}
