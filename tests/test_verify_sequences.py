@@ -42,8 +42,90 @@ def given(t, accepted):
     return SimpleNamespace(**{**vars(t), "accepted": accepted})
 """
 )
+# Bound to tensors anew at each call: the reference reads the slots once, when it is bound.
+TREE = """from types import SimpleNamespace
+
+import torch
+from gdnbench.launch.numerics import load_file
+from gdnbench.origin import bundled_kernels
+
+HONEST = load_file(bundled_kernels() / "verify-tree" / "reference" / "kernel.py")
+
+
+def with_parents(t, w, params, parent):
+    return HONEST.bind(SimpleNamespace(**{**vars(t), "parent": parent}), w, params)()
+"""
+RINGS = """from gdnbench.launch.numerics import load_file
+from gdnbench.origin import bundled_kernels
+
+HONEST = load_file(bundled_kernels() / "decode-ucache" / "reference" / "kernel.py")
+
+
+def step(t, w):
+    return HONEST.bind(t, w, {})()
+"""
+CHECKPOINTS = (
+    DRAFTS.replace('"verify"', '"prefill-checkpoints"')
+    + """from types import SimpleNamespace
+
+
+# Without NaN, which the reference lets reach other sequences
+def with_checkpoints(t, w, params, change):
+    def call():
+        clean = {name: each.nan_to_num() if hasattr(each, "shape") else each for name, each in vars(t).items()}
+        output, state, checkpoints = HONEST.bind(SimpleNamespace(**clean), w, params)()
+        return output, state, change(checkpoints, t.checkpoint_cu_starts.tolist())
+    return call
+"""
+)
 COPY = ""
 FAULTS = {
+    "wrong parent": ("verify-tree", TREE, """
+    return lambda: with_parents(t, w, params, torch.arange(w.T).expand(w.B, -1) - 1)
+"""),
+    "siblings see each other": ("verify-tree", TREE, """
+    def call():
+        later = torch.arange(w.T) > 0
+        return with_parents(t, w, params, torch.where(later & (t.parent < 0), 0, t.parent))
+    return call
+"""),
+    # a ring is read at its full length, whatever stands in it
+    "stale ring after a flush": ("decode-ucache", RINGS, """
+    def call():
+        filled = t.hist_len.clone()
+        t.hist_len[(t.slot > 0) & (filled == 0)] = 1
+        output = step(t, w)[0]
+        t.hist_len.copy_(filled)
+        return output, *step(t, w)[1:]
+    return call
+"""),
+    "a ring of the next slot": ("decode-ucache", RINGS, """
+    def call():
+        output, *held = step(t, w)
+        slot = t.slot[(t.slot > 0) & (t.hist_len < w.FLUSH)].long()
+        t.new_u_cache[(slot + 1) % len(t.new_u_cache), :, 0] = 1.0
+        return output, *held
+    return call
+"""),
+    "checkpoint off by a chunk": ("prefill-checkpoints", CHECKPOINTS, """
+    def shift(kept, starts):
+        moved = kept.roll(1, 0)
+        for n, (first, last) in enumerate(zip(starts, starts[1:])):
+            if last > first:
+                moved[first] = t.state[n]
+        return moved
+    return with_checkpoints(t, w, params, shift)
+"""),
+    "slot of the wrong sequence": ("prefill-checkpoints", CHECKPOINTS, """
+    return with_checkpoints(t, w, params, lambda kept, starts: kept.flip(0))
+"""),
+    "checkpoint from before the call": ("prefill-checkpoints", CHECKPOINTS, """
+    kept = []
+    def stale(checkpoints, starts):
+        kept.append(checkpoints.clone())
+        return kept[0]
+    return with_checkpoints(t, w, params, stale)
+"""),
     # vllm #50021: the count is taken as a place, and leads one slot too far.
     "wild accepted count": ("verify-rollback", ROLLBACK, """
     return lambda: HONEST.bind(given(t, 1 + t.accepted % w.T), w, params)()
@@ -149,12 +231,31 @@ FAULTS = {
     return call
 """),
 }  # fmt: skip
+TOLD = {
+    "wrong parent": "test-wrong-parent output",
+    "siblings see each other": "test-siblings-see-each-other output",
+    "stale ring after a flush": "test-stale-ring-after-a-flush output",
+    "a ring of the next slot": "other slots unchanged: slot",
+    "checkpoint off by a chunk": "checkpoints bf16 roundoff",
+    "slot of the wrong sequence": "checkpoints bf16 roundoff",
+    "checkpoint from before the call": "checkpoints bf16 roundoff",
+}
 OUTCOMES = {}
 HONEST = {
     "decode-pool": "decode-pool-reference",
     "verify": "verify-reference",
     "verify-rollback": "verify-rollback-reference",
+    "verify-tree": "test-honest-tree",
+    "decode-ucache": "decode-ucache-reference",
+    "prefill-checkpoints": "test-honest-checkpoints",
     "pool-copy": "pool-copy-torch",
+}
+HONEST_BIND = "\n\ndef bind(t, w, params):\n    return {}\n"
+IN_PLACE = {
+    "verify": {},
+    "verify-tree": {},
+    "prefill-checkpoints": {},
+    "decode-ucache": {f"new_{name}": name for name in ("pool", "k_cache", "u_cache", "g_cache")},
 }
 
 
@@ -165,8 +266,10 @@ def named(fault):
 def family_with(fault):
     """Labels of a family whose one kernel has the fault, and whose others are honest."""
     op = FAULTS[fault][0]
-    drafts = op if op in {"verify", "verify-rollback"} else "verify"
-    return [named(fault) if each == op else HONEST[each] for each in ("decode-pool", drafts, "pool-copy")]
+    drafts = op if op.startswith("verify") else "verify"
+    ops = ["decode-ucache" if op == "decode-ucache" else "decode-pool", drafts, "pool-copy"]
+    ops += [op] if op == "prefill-checkpoints" else []
+    return [named(fault) if each == op else HONEST[each] for each in ops]
 
 
 @pytest.fixture(scope="module")
@@ -174,14 +277,23 @@ def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kernels")
     for fault, (op, head, body) in FAULTS.items():
         write_kernel(folder / op / named(fault), f"{head}\n\ndef bind(t, w, params):{body}")
+    for op, name, text in (
+        ("verify-tree", "test-honest-tree", TREE + HONEST_BIND.format("lambda: with_parents(t, w, params, t.parent)")),
+        (
+            "prefill-checkpoints",
+            "test-honest-checkpoints",
+            CHECKPOINTS + HONEST_BIND.format("with_checkpoints(t, w, params, lambda kept, starts: kept)"),
+        ),
+    ):
+        write_kernel(folder / op / name, text)
     return folder
 
 
 def write_kernel(folder, text):
     folder.mkdir(parents=True)
-    in_place = "" if folder.parent.name == "verify" else ', in_place={"new_pool": "pool"}'
+    in_place = IN_PLACE.get(folder.parent.name, {"new_pool": "pool"})
     (folder / "variant.py").write_text(
-        f'from gdnbench import TorchKernel\n\nkernel = TorchKernel(name="{folder.name}"{in_place})\n'
+        f'from gdnbench import TorchKernel\n\nkernel = TorchKernel(name="{folder.name}", in_place={in_place})\n'
     )
     (folder / "kernel.py").write_text(text)
 
@@ -211,6 +323,7 @@ def test_a_fault_is_found_and_shrunk(catalog, fault):
     found = outcome(catalog, family_with(fault))
     assert found.status.is_failure
     assert len(found.program.split()) <= 6
+    assert TOLD.get(fault, "") in found.reason
     again = run_program(catalog, family_with(fault), program=found.program)
     assert (again.program, again.status, again.reason) == (found.program, found.status, found.reason)
 
@@ -232,6 +345,8 @@ HONEST_FAMILIES = (
     ("decode-split-reference", "verify-reference"),
     ("verify-rollback-reference",),
     ("kda-decode-reference", "kda-verify-reference"),
+    ("test-honest-tree", "decode-ucache-reference", "pool-copy-torch"),
+    ("test-honest-checkpoints", "decode-ucache-reference"),
 )
 
 
@@ -240,8 +355,8 @@ def test_honest_kernels_pass_by_far(catalog, labels):
     found = outcome(catalog, labels, seed=3, events=120)
     assert (found.status, found.reason) == (Status.OK, "")
     roundoffs = [gate.worst for gate in found.gates if "roundoff" in gate.gate]
-    assert len(roundoffs) == 2 * sum("copy" not in label for label in labels)
-    assert 0 < max(roundoffs) < 2
+    assert len(roundoffs) == sum(3 if "checkpoints" in each else 2 for each in labels if "copy" not in each)
+    assert 0 < max(roundoffs) < (4 if "decode-ucache-reference" in labels else 2)  # whose rings are rounded to bf16
 
 
 def test_a_pool_in_bf16_is_rounded_at_each_store_and_passes(catalog):
@@ -254,6 +369,25 @@ def test_prefill_goes_on_from_what_it_was_given_and_ends_in_the_pool(catalog):
     family = ["prefill-reference", "decode-pool-reference", "verify-reference"]
     found = outcome(catalog, family, program="p1:3,2:70 p1:5 d2,1 c1>5 p5:2,1:2 v5:1,1:4 f2 p2:1 d2,0,5")
     assert (found.status, found.reason) == (Status.OK, "")
+
+
+@pytest.mark.parametrize(
+    ("labels", "program"),
+    [
+        # from a checkpoint into another slot, which goes on as the sequence itself does
+        (("test-honest-checkpoints", "decode-pool-reference"), "p1:130>4,2:63 d1,4 p4:64>5 f1 d5,4 p5:65>1 d1,5"),
+        # prefill and drafts wait for the flush, behind the fourth token; a copy takes the ring along
+        (("decode-ucache-reference", "prefill-reference"), "d1 d1 p1:5 c1>2 d1,2 d2,0,1 p1:5,2:3 d1,2"),
+        (("test-honest-tree",), "v1:0.1.2.3/4,0 v1:0.0.0.0/4 v1:0.1.1.0/3,2:0.0.2.3/4 c1>3 v3:0.1.2.1/4"),
+    ],
+)
+def test_sequences_go_on_from_checkpoints_rings_and_trees(catalog, labels, program):
+    found = outcome(catalog, labels, program=program)
+    assert (found.status, found.reason) == (Status.OK, "")
+    told = [gate for gate in found.gates if "roundoff" in gate.gate]
+    assert all(gate.worst < 4 for gate in told)
+    if "prefill-reference" in labels:  # p1:5 came too early for the ring, and did nothing
+        assert {gate.scenario for gate in told if "prefill" in gate.gate} == {"p1:5,2:3"}
 
 
 def test_nan_of_one_sequence_reaches_another_in_the_prefill_reference(catalog):
@@ -282,6 +416,10 @@ def test_errors_are_carried_along_and_not_begun_anew(catalog):
 
 def test_programs_are_read_as_they_are_written():
     extent = Extent(events=200, slots=40, batch=8, tokens=130, drafts=4)
+    with_all = replace(extent, every=64, has_trees=True)
+    trees = draw_program(1, ("prefill", "verify"), with_all)
+    assert EventProgram.parse(str(trees), with_all) == trees
+    assert any(row.to for event in trees.events for row in event.rows if event.kind == "prefill")
     for seed in range(5):
         drawn = draw_program(seed, ("prefill", "decode", "verify"), extent)
         assert (
@@ -308,11 +446,30 @@ def test_programs_are_read_as_they_are_written():
         ("v1:5", "1 to 4 drafts are accepted"),
         ("p1:0", "it has no token"),
         ("p0:2", "padding is of d and v alone"),
+        ("p1:2>3", "prefills have no checkpoints"),
+        ("v1:0.1.2.3/2", "these drafts are not a tree"),
     ],
 )
 def test_a_wrong_program_is_refused(catalog, text, told):
     with pytest.raises(UsageError, match=told):
         outcome(catalog, ["decode-pool-reference", "verify-reference"], program=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("v1:2", "a tree names 4 parents"),
+        ("v1:0.1.2/2", "a tree names 4 parents"),
+        ("v1:0.2.0.0/2", "each draft one before it"),
+        ("v1:0.1.2.3/5", "1 to 4 drafts are accepted"),
+        ("p1:63", "a checkpoint takes 64 tokens"),
+        ("p1:64,2:63>3", "a checkpoint takes 64 tokens"),
+        ("p1:64>2,2:64", "slot 2 is there twice"),
+    ],
+)
+def test_a_wrong_tree_or_checkpoint_is_refused(catalog, text, told):
+    with pytest.raises(UsageError, match=told):
+        outcome(catalog, ["test-honest-tree", "test-honest-checkpoints"], program=text)
 
 
 def test_shrinking_keeps_what_the_failure_needs_and_nothing_else():
@@ -334,6 +491,17 @@ def test_shrinking_keeps_what_the_failure_needs_and_nothing_else():
     assert shrink(drawn, lambda _: None, lambda: False) == drawn
     whole = shrink(drawn, copied_then_decoded, lambda: True)
     assert copied_then_decoded(whole) == len(whole.events) - 1
+
+
+@pytest.mark.parametrize(("kind", "tokens", "least"), [("prefill", 64, "p1:64"), ("verify", 1, "v1:0.1.2.3/1")])
+def test_shrinking_takes_away_trees_and_what_goes_on_from_checkpoints(kind, tokens, least):
+    def first_failing(program):
+        failing = (event.kind == kind and any(row.count >= tokens for row in event.rows) for event in program.events)
+        return next((place for place, fails in enumerate(failing) if fails), None)
+
+    extent = Extent(events=80, slots=40, batch=8, tokens=130, drafts=4, every=64, has_trees=True)
+    drawn = draw_program(7, ("prefill", "verify"), extent)
+    assert str(shrink(drawn, first_failing, lambda: False)) == least
 
 
 @pytest.mark.parametrize(
@@ -368,6 +536,9 @@ def test_a_family_that_does_not_go_together_is_refused(catalog, labels, shape, t
         ({"call": "prefill"}, "`ends` of the op says where"),
         ({"call": "copy"}, "`copy` has an input `to`"),
         ({"shape": {"H": 1}}, "there is no axis H"),
+        ({"parent": "parent"}, "parent is not an input"),
+        ({"rings": {"pool": "new_pool"}}, "have `filled` and `flush`"),
+        ({"checkpoints": "output"}, "have `every` and `starts`"),
     ],
 )
 def test_sequences_that_do_not_fit_their_op_are_refused(catalog, said, told):
@@ -390,13 +561,13 @@ def bench(tmp_path_factory, root):
 
 
 def verify(bench, labels, *options):
-    return bench("verify", ",".join(labels), "--sequences", "--gpu", "cpu", "-q", "--shape", SMALL, *options)
+    return bench("verify", ",".join(labels), "--gpu", "cpu", "-q", "--shape", SMALL, *options)
 
 
 @pytest.mark.slow
 def test_a_failure_can_be_pasted(bench):
     labels = family_with("checkpoint rounded to bf16")
-    done = verify(bench, labels, "--seed", "5", "--events", "40")
+    done = verify(bench, labels, "--seed", "5", "--sequences", "40")
     assert done.code == 3, done.err
     assert "c1>2: event 2 fails, shrunk from 40" in done.out
     pasted = shlex.split(done.out.partition("next: gdnbench ")[2])
@@ -412,7 +583,7 @@ def test_a_failure_can_be_pasted(bench):
 
 @pytest.mark.slow
 def test_honest_kernels_pass_and_each_gate_is_told(bench):
-    done = verify(bench, HONEST_FAMILIES[0], "--seed", "2", "--events", "30", "--json")
+    done = verify(bench, HONEST_FAMILIES[0], "--seed", "2", "--sequences", "30", "--json")
     assert done.code == 0, done.err
     assert (done.document["status"], done.document["events"]) == ("ok", 30)
     gates = {gate["gate"]: gate["passed"] for gate in done.document["gates"]}
@@ -422,18 +593,29 @@ def test_honest_kernels_pass_and_each_gate_is_told(bench):
 
 @pytest.mark.slow
 def test_a_kernel_that_ends_its_process_fails_the_program_up_to_then(bench):
-    done = verify(bench, ["test-dies"], "--program", "d1 d2 d1,2 d1", "--json")
+    done = verify(bench, ["test-dies"], "--sequences", "d1 d2 d1,2 d1", "--json")
     assert (done.document["status"], done.document["program"]) == ("crashed", "d1 d2 d1,2")
     assert done.code == 8
 
 
 @pytest.mark.slow
-def test_kernels_in_the_interpreters_pass(bench):
-    labels = ["decode-pool-v1", "verify-v1", "pool-copy-torch"]
-    program = "d1,0 v1:2,2:4 c1>3 d3,1 f2 x1 v2:1,1:1,3:3"
-    done = bench("verify", ",".join(labels), "--sequences", "--gpu", "cpu", "-q", "--program", program, "--json")
+@pytest.mark.parametrize(
+    ("labels", "program"),
+    [
+        (("decode-pool-v1", "verify-v1", "pool-copy-torch"), "d1,0 v1:2,2:4 c1>3 d3,1 f2 x1 v2:1,1:1,3:3"),
+        # the fourth token of each sequence is a flush
+        (
+            ("decode-ucache-v1", "verify-tree-v1"),
+            "d1,2 d1 d1,2 d1 c1>3 v3:0.0.1.2/4,1:0.1.1.1/2 d1,3 d2,0 d1,2 d2,3 x3 d3,2",
+        ),
+    ],
+)
+def test_kernels_in_the_interpreters_pass(bench, labels, program):
+    done = bench("verify", ",".join(labels), "--gpu", "cpu", "-q", "--sequences", program, "--json")
     assert done.code == 0, done.out + done.err
     assert done.document["interpreted"]
+    gates = [gate["gate"] for gate in done.document["gates"]]
+    assert all(f"{label} inputs and memory" in gates for label in labels)
 
 
 @pytest.mark.slow
@@ -445,22 +627,39 @@ def test_kernels_in_the_interpreters_pass(bench):
     ],
 )
 def test_a_kernel_that_cannot_do_the_sizes_is_told(bench, kernel, code, status, told):
-    done = verify(bench, [kernel], "--json")
+    done = verify(bench, [kernel], "--sequences", "usual", "--json")
     assert (done.code, done.document["status"]) == (code, status)
     assert told in done.document["reason"]
 
 
-@pytest.mark.parametrize("option", [("--quick",), ("--suite", "verify"), ("--profile", "never"), ("--op", "verify")])
+@pytest.mark.parametrize("option", [("--quick",), ("--suite", "verify"), ("--invariance",), ("--op", "verify")])
 def test_options_that_say_nothing_of_sequences_are_refused(bench, option):
-    done = verify(bench, HONEST_FAMILIES[0], *option)
+    done = verify(bench, HONEST_FAMILIES[0], "--sequences", "usual", *option)
     assert done.code == 2
     assert "does not go with" in done.err
 
 
-def test_options_of_sequences_need_the_flag(bench):
-    done = bench("verify", "decode-pool-reference", "--program", "d1", "--gpu", "cpu")
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--sequences", "0"), "--sequences has no events"),
+        (("--sequences", "d1", "--profile", "fla,never"), "tokens are of one profile"),
+        (("--sequences", "d1", "--profile", "nobodys"), "nobodys"),
+        (("--sequences", "d1", "--shape", "slots=one"), "a pool has 2 slots or more"),
+        (("--sequences", "d9", "--shape", "slots=9"), "there is no slot 9, there are 1 to 8"),
+    ],
+)
+def test_what_sequences_cannot_be_is_refused(bench, options, told):
+    done = verify(bench, HONEST_FAMILIES[0], *options)
     assert done.code == 2
-    assert "add --sequences" in done.err
+    assert told in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", ["never", "mixed-heads"])
+def test_honest_kernels_pass_in_a_profile(bench, profile):
+    done = verify(bench, HONEST_FAMILIES[0], "--sequences", "40", "--profile", profile, "--seed", "1", "--json")
+    assert (done.code, done.document["profile"]) == (0, profile), done.out
 
 
 LARGE = (2**31 // (2 * 128 * 128)) + 64  # slots of a pool of more than 2^31 elements

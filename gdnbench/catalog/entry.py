@@ -74,11 +74,11 @@ def _includes_in(source: Path, folders: Sequence[Path]) -> list[tuple[str, Path]
     return included
 
 
-_CLAIM = re.compile(rb'(?m)^ *invariant=\((?:"[a-z]+",? ?)*\),\n')
+_CLAIM = re.compile(rb'(?m)^ *(?:invariant|strided)=\((?:"[a-z_]+",? ?)*\),\n')
 
 
 def without_claims(declaration: bytes) -> bytes:
-    """A `variant.py` without the line that claims invariance, which says nothing of what runs."""
+    """A `variant.py` without the lines that claim invariance and strides, which say nothing of what runs."""
     return _CLAIM.sub(b"", declaration)
 
 

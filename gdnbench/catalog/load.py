@@ -145,6 +145,8 @@ def _check_against(kernel: Kernel, op: Op) -> None:
     if untold and (reason := why_not_compared(op)):
         raise DeclarationError(f"invariant: it claims {', '.join(untold)}, and {reason}: {HOW_TO_SAY}")
     inputs, outputs = ({spec.name: spec for spec in specs} for specs in (op.inputs, op.outputs))
+    if unknown := [name for name in kernel.strided if name not in inputs | outputs or name in kernel.in_place.values()]:
+        raise DeclarationError(f"strided: the kernel is given no tensor {unknown[0]}")
     for target, source in kernel.in_place.items():
         if target not in outputs:
             raise DeclarationError(f"in_place: {target} is not an output of {op.name}")

@@ -15,7 +15,7 @@ from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.arch import WARP_SIZE, capability
 from gdnbench.errors import BuildError, raised_at
 from gdnbench.machine.provenance import package_version
-from gdnbench.model.case import call_of
+from gdnbench.model.case import call_of, wide_arguments
 from gdnbench.model.declaration import FACTS, Params, ParamValue
 from gdnbench.model.kernel import TritonKernel, TritonLaunch, launch_of
 from gdnbench.model.workload import Workload
@@ -119,7 +119,7 @@ def signature_of(
     """Returns Triton's type of each argument, by name; BuildError for a name that nothing of op or kernel provides."""
     op, scratch = entry.op, getattr(entry.kernel, "scratch", ())
     types = {axis.name: "i32" for axis in op.workloads.axes if not axis.compile_time}
-    types |= dict.fromkeys(op.derived, "i64")
+    types |= dict.fromkeys(wide_arguments(op, entry.kernel), "i64")
     types |= dict.fromkeys(constants, "constexpr")
     types |= dict.fromkeys(op.scalars, "fp32")
     types |= {tensor.name: f"*{FACTS[tensor.dtype_at(workload.axes)].triton}" for tensor in (*op.tensors, *scratch)}

@@ -16,7 +16,7 @@ from gdnbench.errors import UsageError
 from gdnbench.exchange.match import SOLUTION_FILE, ExportedKernel, stored_solution
 from gdnbench.exchange.reference import as_cpp, as_python
 from gdnbench.exchange.schema import BuildSpec, ExtensionBinding, Language, Solution, SourceFile, read_text
-from gdnbench.model.case import arguments_of
+from gdnbench.model.case import STRIDE, arguments_of
 from gdnbench.model.declaration import FACTS, TensorSpec
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel
 
@@ -346,6 +346,8 @@ def _launch(subject: ExportedKernel, kernel: CudaKernel, launch: CudaLaunch) -> 
     names = [each for each in arguments if isinstance(each, str)]
     if len(names) < len(arguments):
         raise UsageError(f"{launch.entry} takes tensor maps, which no Solution makes", "export other kernels")
+    if any(name.removesuffix(STRIDE) in kernel.strided for name in names if name.endswith(STRIDE)):
+        raise UsageError(f"{launch.entry} takes strides, which no Solution gives", "export other kernels")
     if launch.begins_early:
         raise UsageError(f"{launch.entry} begins early, and launches of a Solution do not", "export other kernels")
     yield "{"

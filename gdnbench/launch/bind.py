@@ -235,12 +235,12 @@ def encode_map(declared: TensorMap, tensor: torch.Tensor, workload: Workload, pa
 
 
 def c_value(op: Op, name: str, value: Any) -> Any:
-    """Returns a tensor's address, a scalar as float, an axis as int, a derived size as long long."""
+    """Returns a tensor's address, a scalar as float, an axis as int, a derived size or a stride as long long."""
     if isinstance(value, torch.Tensor):
         return value.data_ptr()
     if name in op.scalars:
         return ctypes.c_float(value)
-    return ctypes.c_longlong(value) if name in op.derived else ctypes.c_int(value)
+    return ctypes.c_int(value) if name in op.workloads.names else ctypes.c_longlong(value)
 
 
 def _in_order(steps: Sequence[Step], workspace: Workspace) -> Launcher:

@@ -19,7 +19,7 @@ from gdnbench.launch.bind import three
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.triton_memory import TritonMemory
 from gdnbench.launch.triton_rounding import round_to_nearest
-from gdnbench.launch.workspace import Workspace
+from gdnbench.launch.workspace import Workspace, memory_of
 from gdnbench.model.case import Variant, arguments_of, check_arguments
 from gdnbench.model.declaration import Params
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TensorMap, TritonKernel
@@ -62,7 +62,8 @@ class InterpretedTriton:
         values, memory = workspace.by_name(self._kernel.scratch, self._params), TritonMemory()
         for name, value in values.items():
             if isinstance(value, torch.Tensor):
-                values[name] = memory.pointer(name, value, is_input=name in workspace.inputs)
+                whole = value if value.is_contiguous() else memory_of(value)
+                values[name] = memory.pointer(name, whole, is_input=name in workspace.inputs)
         with memory.watched():
             for launch in self._kernel.launches:
                 function = getattr(self._module, launch.entry)
@@ -151,6 +152,8 @@ class InterpretedCuda:
         """Returns a tensor's memory, a map, or a C value: float for a scalar, int for an axis, 64 bits if derived."""
         if isinstance(declared, TensorMap):
             tensor = named[declared.tensor]
+            if not tensor.is_contiguous():
+                raise NotInterpretedError("a map of a tensor whose members lie apart is not read", "use a GPU")
             box = declared.box_at(workload, self._params, tensor.shape, tensor.itemsize)
             return MappedTensor(tensors[declared.tensor], tensor.shape, box, tensor.itemsize, declared.swizzle)
         if declared in tensors:
@@ -158,7 +161,7 @@ class InterpretedCuda:
         value = named[declared]
         if declared in self._entry.op.scalars:
             return np.float32(value).tobytes()
-        return (np.int64(value) if declared in self._entry.op.derived else np.int32(value)).tobytes()
+        return (np.int32(value) if declared in self._entry.op.workloads.names else np.int64(value)).tobytes()
 
 
 _READ: dict[tuple[object, ...], tuple[Program, ...]] = {}
@@ -174,10 +177,8 @@ def _programs(entry: CatalogEntry, params: Params, workload: Workload, arch: str
 
 
 def bytes_of(tensor: torch.Tensor) -> npt.NDArray[np.uint8]:
-    """Returns a CPU tensor's memory, not a copy; raises NotInterpretedError for a tensor that is not contiguous."""
-    if not tensor.is_contiguous():
-        raise NotInterpretedError("a tensor that is not contiguous cannot be interpreted", "its numbers need a GPU")
-    return tensor.detach().reshape(-1).view(torch.uint8).numpy()
+    """Returns a CPU tensor's memory, not a copy, with what lies between its members."""
+    return memory_of(tensor).detach().view(torch.uint8).numpy()
 
 
 def interpreter_for(entry: CatalogEntry, variant: Variant, workload: Workload) -> InterpretedCuda | InterpretedTriton:

@@ -277,9 +277,9 @@ class TritonMemory:
     def place_of_stores(self, name: str, index: Sequence[int]) -> str:
         """Says which line of a kernel stored the present value of an element; empty where none stores to the tensor."""
         number = next((at for at, (known, _) in enumerate(self._tensors) if known == name), None)
-        if number is None or not (lines := self._races.stores(number)):
+        tensor = self._tensors[number][1] if number is not None else None
+        if number is None or tensor is None or tensor.dim() != len(index) or not (lines := self._races.stores(number)):
             return ""
-        tensor = self._tensors[number][1]
         flat = int(np.ravel_multi_index([*index], tensor.shape))
         if stored := self._races.stores(number, flat * tensor.element_size()):
             return f"it was stored at {stored[0]}"

@@ -5,7 +5,7 @@ Outputs hold poison before a launch, a value that marks elements never written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, NoReturn
@@ -14,6 +14,7 @@ import torch
 
 from gdnbench.errors import DeclarationError
 from gdnbench.launch.numerics import Numerics, call_numerics, check_named
+from gdnbench.model.case import STRIDE
 from gdnbench.model.declaration import FACTS, Dtype, ParamValue, TensorSpec
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
@@ -37,6 +38,7 @@ _POISON: dict[torch.dtype, tuple[torch.dtype, int]] = {
 }
 
 _ALIGNMENT = 16  # bytes: the widest load that a thread has
+PADDING = 64  # elements, a multiple of that in every type
 
 NO_PARAMS: Mapping[str, ParamValue] = MappingProxyType({})
 
@@ -92,6 +94,13 @@ class Workspace:
         outputs = {name: tensor.clone() for name, tensor in self.outputs.items()}
         return replace(self, inputs=inputs, outputs=outputs, scratch={})
 
+    def apart(self, names: Collection[str]) -> Workspace:
+        """Copies all tensors; some so that their members lie apart: see `lay_apart`."""
+        copied = self.copy()
+        for tensors in (copied.inputs, copied.outputs):
+            tensors.update({name: lay_apart(each) for name, each in tensors.items() if name in names})
+        return copied
+
     def add_scratch(self, specs: Sequence[TensorSpec], params: Mapping[str, int]) -> dict[str, torch.Tensor]:
         """Returns scratch tensors by name, new ones poisoned; their sizes may name params, those that are numbers."""
         named = {**self.op.named_sizes(self.workload), **params}
@@ -108,10 +117,12 @@ class Workspace:
     def by_name(
         self, scratch: Sequence[TensorSpec] = (), params: Mapping[str, ParamValue] = NO_PARAMS
     ) -> dict[str, Any]:
-        """Returns all arguments of launches: params, scratch, axes and derived sizes, inputs, scalars, outputs."""
+        """Returns all arguments of launches: params, scratch, axes and derived sizes, scalars, tensors, strides."""
         numbers = {name: value for name, value in params.items() if isinstance(value, int)}
         own = {**params, **self.add_scratch(scratch, numbers), **self.op.named_sizes(self.workload)}
-        return {**own, **self.inputs, **self.scalars, **self.outputs}
+        tensors = {**self.inputs, **self.outputs}
+        strides = {f"{name}{STRIDE}": each.stride(0) for name, each in tensors.items() if each.dim()}
+        return {**strides, **own, **self.scalars, **tensors}
 
     @property
     def namespace(self) -> SimpleNamespace:
@@ -180,6 +191,28 @@ def _check_inputs(op: Op, workload: Workload, inputs: Mapping[str, torch.Tensor]
 def _plainly_laid(tensor: torch.Tensor) -> torch.Tensor:
     """Copies a part of another tensor, so that kernels may read it by whole vectors from its address."""
     return tensor if tensor.is_contiguous() and tensor.data_ptr() % _ALIGNMENT == 0 else tensor.contiguous().clone()
+
+
+def lay_apart(tensor: torch.Tensor) -> torch.Tensor:
+    """Copies a tensor into a larger one, whose rest holds poison: `PADDING` elements behind each member of axis 0."""
+    members, size = len(tensor), tensor[:1].numel()
+    room = tensor.new_empty(members, size + PADDING)
+    poison([room])
+    return room[:, :size].view(tensor.shape).copy_(tensor)
+
+
+def padding_of(tensor: torch.Tensor) -> torch.Tensor:
+    """What lies behind each member of a tensor that was laid apart, [members, PADDING]; nothing of another tensor."""
+    if tensor.is_contiguous():
+        return tensor.new_empty(0, PADDING)
+    size = tensor[:1].numel()
+    return tensor.as_strided((len(tensor), PADDING), (tensor.stride(0), 1), tensor.storage_offset() + size)
+
+
+def memory_of(tensor: torch.Tensor) -> torch.Tensor:
+    """All elements from a tensor's first one to its last, and what lies behind that: a view of one axis."""
+    between = 0 if tensor.is_contiguous() else PADDING * len(tensor)
+    return tensor.as_strided((tensor.numel() + between,), (1,))
 
 
 def poison(tensors: Sequence[torch.Tensor]) -> None:

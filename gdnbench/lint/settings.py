@@ -11,7 +11,7 @@ from typing import Any
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.arch import request_of
 from gdnbench.errors import GdnbenchError
-from gdnbench.model.case import Variant
+from gdnbench.model.case import STRIDE, Variant
 from gdnbench.model.declaration import FACTS, Params
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel, TritonLaunch
 from gdnbench.model.op import Op
@@ -127,6 +127,11 @@ def _setting(
         sizes={
             **{axis.name: (workload.axes[axis.name], "i32") for axis in op.workloads.axes if not axis.compile_time},
             **{name: (of(workload), "i64") for name, of in op.derived.items()},
+            **{
+                f"{spec.name}{STRIDE}": (prod(spec.sizes(named)[1:]), "i64")
+                for spec in op.tensors
+                if spec.name in kernel.strided
+            },
         },
         grid=request.grid,
         threads=request.threads if isinstance(launch, CudaLaunch) else 0,

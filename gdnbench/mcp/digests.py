@@ -163,7 +163,7 @@ def digest_verified(document: Any, _call: Call) -> Digest:
         return _digest("marks", document["marks"], pick(document, "device seed"), more="name fewer lengths")
     gates: list[Row] = document["gates"]
     if "program" in document:
-        about = "kernels device interpreted seed events status reason program"
+        about = "kernels device interpreted profile seed events status reason program"
         return _digest("gates", sorted(gates, key=lambda gate: gate["passed"]), pick(document, about))
     axes = _axes(gates, "label", "interpreted")
     cases: dict[tuple[Any, ...], list[Row]] = {}

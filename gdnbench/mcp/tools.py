@@ -123,7 +123,7 @@ Needs no GPU: CUDA and Triton kernels are interpreted without one, which takes l
 each workload, and of a gate that failed where, what was computed and what it should have been. With `length`, errors \
 along sequences instead. With `sequences` the kernels are a family, one each for prefill, decode and verify, that a \
 program of events calls as an engine does.""",
-        _offer("kernel! op shape gpu on seed sanitize invariance length sequences program events"),
+        _offer("kernel! op shape profile gpu on seed sanitize invariance length sequences"),
         digest_verified,
         measures=True,
     ),

@@ -22,6 +22,9 @@ from gdnbench.origin import SOURCE_HASHES, bundled_kernels
 from gdnbench.regular_file import read_regular_text
 from gdnbench.wording import plural
 
+STRIDE = "_stride"
+"""Behind a tensor's name, in that of the argument with the elements from one of its members to the next."""
+
 if TYPE_CHECKING:
     from gdnbench.model.kernel import CudaLaunch, Kernel
     from gdnbench.model.op import Op
@@ -181,12 +184,17 @@ def parse_part(text: str) -> Part | None:
     return part
 
 
+def wide_arguments(op: Op, kernel: Kernel | None) -> tuple[str, ...]:
+    """The numbers of 64 bits that a launch may take: derived sizes, and strides of tensors whose members lie apart."""
+    return (*op.derived, *(f"{name}{STRIDE}" for name in (kernel.strided if kernel else ())))
+
+
 def arguments_of(op: Op, kernel: Kernel, launch: CudaLaunch) -> tuple[str | TensorMap, ...]:
     """A CUDA launch's arguments by name, and maps, in order; DeclarationError for a name that the op does not have."""
     scratch = [spec.name for spec in getattr(kernel, "scratch", ())]
     inputs, outputs = [spec.name for spec in op.inputs], [spec.name for spec in op.outputs]
     run_time = [axis.name for axis in op.workloads.axes if not axis.compile_time]
-    every = (*inputs, *op.scalars, *outputs, *scratch, *run_time, *op.derived)
+    every = (*inputs, *op.scalars, *outputs, *scratch, *run_time, *wide_arguments(op, kernel))
     if launch.arguments is None:
         return every
     tensors = {*inputs, *outputs, *scratch}
@@ -204,7 +212,7 @@ def call_of(op: Op, kernel: Kernel | None, function: str, names: Iterable[str | 
     """How a function takes arguments: `scale(x: fp32[M, N], factor: float, M: int)`; other names are constants."""
     tensors = (*op.tensors, *getattr(kernel, "scratch", ()))
     kinds = {spec.name: f"{'/'.join(spec.dtypes)}[{', '.join(map(str, spec.dims))}]" for spec in tensors}
-    kinds |= dict.fromkeys(op.scalars, "float") | dict.fromkeys(op.derived, "long long")
+    kinds |= dict.fromkeys(op.scalars, "float") | dict.fromkeys(wide_arguments(op, kernel), "long long")
     kinds |= {axis.name: "int" for axis in op.workloads.axes if not axis.compile_time}
     typed = (
         f"{each.tensor}: TensorMap" if isinstance(each, TensorMap) else f"{each}: {kinds.get(each, 'constexpr')}"
@@ -217,9 +225,8 @@ def check_arguments(op: Op, kernel: Kernel, launch: CudaLaunch, sizes: Sequence[
     """Raises DeclarationError unless a function of such parameters takes what its launch passes: CUDA does not."""
     arguments = arguments_of(op, kernel, launch)
     numbers = {*op.scalars, *(axis.name for axis in op.workloads.axes)}
-    wide = dict.fromkeys(op.derived, 8) | dict.fromkeys(numbers, 4)
     # A tensor is a pointer.
-    passed = [MAP_BYTES if isinstance(each, TensorMap) else wide.get(each, 8) for each in arguments]
+    passed = [MAP_BYTES if isinstance(each, TensorMap) else 4 if each in numbers else 8 for each in arguments]
     if list(sizes) != passed:
         takes, passes = f"{len(sizes)} parameters", str(len(passed))
         if len(sizes) == len(passed):

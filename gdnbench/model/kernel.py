@@ -62,6 +62,9 @@ class Kernel:
     # values; from one timed launch to the next it evolves.
     in_place: Mapping[str, str] = field(default_factory=dict)
     invariant: tuple[Invariance, ...] = ()  # claims, which `verify` tests; a line of its own is no part of the source
+    # Tensors whose members along their first axis may lie apart, as states in slots that hold more; a claim, too.
+    # Launches may take how many elements there are from one member to the next: `pool_stride`, 64 bits.
+    strided: tuple[str, ...] = ()
     # Why the kernel does not support a workload of its op; empty if it does
     check: Callable[[Workload], str] = lambda _workload: ""
 
@@ -76,9 +79,8 @@ class Kernel:
         for name, param in self.params.items():
             for choice in param.choices:
                 if isinstance(choice, str) and not _CHOICE.fullmatch(choice):
-                    raise DeclarationError(
-                        f"param {name}: the choice {choice!r} has a space or one of : , = / in it, or none at all"
-                    )
+                    said = f"the choice {choice!r} has a space or one of : , = / in it, or none at all"
+                    raise DeclarationError(f"param {name}: {said}")
         if strange := [shape for shape in self.by_shape if not isinstance(shape, Shape)]:
             raise DeclarationError(f"by_shape {strange[0]!r}: not a Shape", "as in {Shape(B=8): {...}}")
         for field_name, settings in (("preset", self.presets), ("by_shape", self.by_shape)):
@@ -176,10 +178,8 @@ class TensorMap:
 
     def __post_init__(self) -> None:
         if self.swizzle not in _SWIZZLES:
-            said = ", ".join(map(str, _SWIZZLES))
-            raise DeclarationError(
-                f"TensorMap of {self.tensor}: there is no swizzle {self.swizzle!r}, there are {said}"
-            )
+            said = f"there is no swizzle {self.swizzle!r}, there are {', '.join(map(str, _SWIZZLES))}"
+            raise DeclarationError(f"TensorMap of {self.tensor}: {said}")
 
     def box_at(self, workload: Workload, params: Params, sizes: tuple[int, ...], element_bytes: int) -> tuple[int, ...]:
         """The box in a tensor of these sizes; DeclarationError if no map has it."""
@@ -395,6 +395,6 @@ class DispatchKernel(Kernel):
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        fields = ("entry", "params", "presets", "by_shape", "floor", "in_place")
+        fields = ("entry", "params", "presets", "by_shape", "floor", "in_place", "strided")
         if declared := [name for name in fields if getattr(self, name)]:
             raise DeclarationError(f"{', '.join(declared)}: a dispatcher takes those of the kernel that it picks")

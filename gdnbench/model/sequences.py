@@ -43,6 +43,17 @@ class Sequences:
     slot: str = ""  # the input with the slot of each sequence, or of each of its drafts; empty: a state a sequence
     to: str = ""  # the input with the slot that is written, where it is not the one that is read
     accepted: str = ""  # the input with how many drafts of the last round were accepted, 1 or more
+    parent: str = ""  # the input with the parent of each draft, by its place; less than 0: the sequence's own state
+    # Inputs, with their outputs, that hold in a sequence's slot what its last tokens have added, until the state is
+    # written; the input with how many tokens that are, and the axis with how many when it is written
+    rings: Mapping[str, str] = field(default_factory=dict)
+    filled: str = ""
+    flush: str = ""
+    # The output with states on the way, those of a sequence one behind the other; the axis with the tokens between two,
+    # and the input with where those of each sequence begin
+    checkpoints: str = ""
+    every: str = ""
+    starts: str = ""
     shape: Mapping[str, int] = field(default_factory=dict)  # axes of programs, where not the default: few heads
     gates: tuple[str, ...] = ()  # inputs of each token that say what it forgets and writes
     grid: int = 1  # tokens at whose multiples a sequence is cut into two calls that must agree
@@ -51,7 +62,8 @@ class Sequences:
         """Raises DeclarationError for a name that the op does not have, and for what contradicts itself."""
         inputs, outputs = ({spec.name for spec in specs} for specs in (op.inputs, op.outputs))
         begun, left = self.state or ("", "")
-        numbers = (begun, self.slot, self.to, self.accepted, *self.gates)
+        numbers = (begun, self.slot, self.to, self.accepted, *self.gates, self.parent, *self.rings, self.filled)
+        numbers = (*numbers, self.starts)
         problem = ""
         if self.call and self.call not in CALLS:
             problem = f"{self.call!r} is not one of {', '.join(CALLS)}"
@@ -61,20 +73,31 @@ class Sequences:
             problem = f"{self.axis} is not an axis of workloads"
         elif unknown := [name for name in numbers if name and name not in inputs]:
             problem = f"{unknown[0]} is not an input"
-        elif left and left not in outputs:
-            problem = f"{left} is not an output"
+        elif unknown := [
+            name for name in (left, *self.rings.values(), self.checkpoints) if name and name not in outputs
+        ]:
+            problem = f"{unknown[0]} is not an output"
         elif self.slot and not self.state:
             problem = "`slot` is of a pool of states: `state` names it, as an input and an output"
         elif self.call == "prefill" and not op.ends:
             problem = "`ends` of the op says where each sequence of a `prefill` ends"
         elif self.call == "copy" and not self.to:
             problem = "`copy` has an input `to`"
-        elif unknown := [name for name in self.shape if name not in op.workloads.names]:
+        elif unknown := [
+            name for name in (*self.shape, self.flush, self.every) if name and name not in op.workloads.names
+        ]:
             problem = f"there is no axis {unknown[0]}"
         elif self.call == "verify" and not {*SequenceLayout(op, self).lead[1:]}.intersection(op.workloads.names):
             problem = "the output of `verify` begins with the batch and an axis of its drafts"
-        if problem:
+        if problem := problem or self._incomplete():
             raise DeclarationError(f"sequences of {op.name}: {problem}")
+
+    def _incomplete(self) -> str:
+        """What is said in part, of what goes together; empty if nothing is."""
+        if len({bool(self.slot and self.rings), bool(self.filled), bool(self.flush)}) > 1:
+            return "`rings` are of a pool, and have `filled` and `flush`"
+        has_part = len({bool(self.checkpoints), bool(self.every), bool(self.starts)}) > 1
+        return "`checkpoints` have `every` and `starts`" if has_part else ""
 
 
 @dataclass(frozen=True)
@@ -100,7 +123,7 @@ class SequenceLayout:
             problem = f"its `sequences` have no {'`state`' if call else '`call`'}"
         elif not (layout.declared.slot or op.ends):
             problem = "`slot` names the input with the slots, or `ends` of the op where each sequence ends"
-        elif len(op.outputs) != 1 + (call != "copy"):
+        elif len(op.outputs) != len(layout.held) + (call != "copy") + bool(layout.declared.checkpoints):
             problem = "besides the states there is one output, of the tokens, or for `copy` none"
         elif call != "copy" and not all(isinstance(gate, RoundoffGate) for gate in op.gates):
             problem = "errors are carried along in roundoffs: its gates are RoundoffGate"
@@ -129,6 +152,11 @@ class SequenceLayout:
         """The output that has the states after it; empty without states."""
         return self.declared.state[1] if self.declared.state else ""
 
+    @cached_property
+    def held(self) -> Mapping[str, str]:
+        """What a sequence has from call to call: inputs, the states first, with the outputs that have them after."""
+        return {self.before: self.after, **self.declared.rings} if self.declared.state else {}
+
     @property
     def slots(self) -> str | int:
         """The axis of the pool; empty without a pool."""
@@ -137,7 +165,8 @@ class SequenceLayout:
     @cached_property
     def output(self) -> str:
         """The output of the tokens; empty for a copy."""
-        return next((spec.name for spec in self.op.outputs if spec.name != self.after), "")
+        others = {*self.held.values(), self.declared.checkpoints}
+        return next((spec.name for spec in self.op.outputs if spec.name not in others), "")
 
     @cached_property
     def lead(self) -> tuple[str | int, ...]:
@@ -166,7 +195,8 @@ class SequenceLayout:
 
     @cached_property
     def _free(self) -> Collection[str]:
-        named = {self.before, self.declared.slot, self.declared.to, self.declared.accepted, self.ends}
+        said = self.declared
+        named = {*self.held, said.slot, said.to, said.accepted, self.ends, said.parent, said.filled, said.starts}
         return [spec.name for spec in self.op.inputs if spec.name not in named]
 
     @cached_property
@@ -224,5 +254,7 @@ def why_not_compared(op: Op) -> str:
     """Why what bits depend on cannot be tested of an op's sequences; empty if it can."""
     if op.sequences is None:
         return f"{op.name} does not say how its inputs are batched"
+    if op.sequences.checkpoints:
+        return f"sequences of {op.name} have checkpoints, which are not compared"
     has_several = SequenceLayout(op, op.sequences).has_several_slots
     return f"sequences of {op.name} have several slots each, and can be compared with one" if has_several else ""

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 _NOT_READY = ("library", "quick", "shape", "profile", "inputs", "seed", "invariance", "path", "sanitize", "csv")
 _NOT_LENGTH = ("suite", "inputs", "quick", "sanitize", "ready", "invariance", "path", "arch", "fail_on", "results")
 _NOT_QUICK = ("suite", "profile", "inputs", "sanitize")
-_OF_SEQUENCES = ("program", "events", "slots")
-_NOT_SEQUENCES = ("op", "suite", "profile", "inputs", "quick", "invariance", "length", "sanitize", "ready")
+_NOT_SEQUENCES = ("op", "suite", "inputs", "quick", "invariance", "length", "sanitize", "ready")
 
 
 def verify(
@@ -88,25 +87,13 @@ def verify(
     ] = None,
     results: options.ResultsOption = RESULTS,
     sequences: Annotated[
-        bool,
-        typer.Option(
-            "--sequences",
-            help="Run a program of events over a pool on a family: a kernel each of some ops with states.",
-        ),
-    ] = False,
-    program: Annotated[
         str,
-        typer.Option(metavar="EVENTS", help="With --sequences: the program, 'p3:65 c3>9 d9,0,3'; drawn by default."),
-    ] = "",
-    events: Annotated[
-        int | None,
         typer.Option(
-            min=1, help="With --sequences: of the program that is drawn; 500, 100 on a CPU, 12 in an interpreter."
+            metavar="EVENTS",
+            help="Run events over a pool on a family, a kernel each of some ops with states: so many that are drawn, "
+            "usual: 500, 100 on a CPU, 12 in an interpreter; or these: 'p3:65 c3>9 d9,0,3'.",
         ),
-    ] = None,
-    slots: Annotated[
-        int | None, typer.Option(min=2, help="With --sequences: of the pool; as many as its ops have by default.")
-    ] = None,
+    ] = "",
     json: options.JsonOption = False,
     csv: options.CsvOption = False,
     quiet: options.QuietOption = False,
@@ -144,17 +131,18 @@ def verify(
     nothing itself. Exits with 0 if all pass; else with the code of the gravest failure,
     or where nothing failed with 5 for what cannot be checked here, 8 for what is missing.
 
-    --sequences calls a family of kernels as an engine does, such as
+    --sequences usual calls a family of kernels as an engine does, such as
     decode-pool-v1,verify-v2,prefill-v4: prefills, decodes, drafts of which some are accepted,
     states copied to other slots, slots freed and used again, padding, NaN. After each
     event states and outputs must be those of a float64 replay of the tokens that each
-    sequence kept. A program that fails is shrunk, and printed to be run again.
+    sequence kept. A program that fails is shrunk, and printed to be run again. --shape
+    slots=1000 makes the pool larger.
     """
     options.check_mode(ctx, "ready", ("arch", "fail_on", "results"), _NOT_READY)
     options.check_mode(ctx, "quick", (), _NOT_QUICK)
     options.check_mode(ctx, "invariance", ("path",), ())
     options.check_mode(ctx, "length", ("chart",), _NOT_LENGTH)
-    options.check_mode(ctx, "sequences", _OF_SEQUENCES, _NOT_SEQUENCES)
+    options.check_mode(ctx, "sequences", (), _NOT_SEQUENCES)
     if length:
         from gdnbench.verbs.verify_length import follow_lengths
 
@@ -169,7 +157,7 @@ def verify(
     from gdnbench.verify.preflight import verify_variants
 
     if sequences:
-        named = options.some_terms(kernels, kernel, "gdnbench verify decode-pool-v1,verify-v2 --sequences")
+        named = options.some_terms(kernels, kernel, "gdnbench verify decode-pool-v1,verify-v2 --sequences usual")
         raise typer.Exit(_check_sequences(named, ctx.params))
     if sanitize:
         from gdnbench.profile.sanitizer import LIMIT_STEPS, SanitizerCheck, need_sanitizer_on
@@ -247,9 +235,8 @@ def _check_sequences(names: Sequence[str], params: Mapping[str, Any]) -> ExitCod
             load_catalog(library=params["library"]),
             options.joined(names).split(","),
             shape=options.sizes(params["shape"]),
-            events=params["events"],
-            program=params["program"],
-            slots=params["slots"],
+            sequences=params["sequences"],
+            profile=options.joined(params["profile"]),
             seed=params["seed"],
             step_limit_s=params["step_limit"],
             gpu=select_gpu(params["gpu"], list_gpus()),

@@ -10,7 +10,7 @@ from rich.text import Text
 from gdnbench.model.status import GateResult, Status
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table
-from gdnbench.verify.sequences import SequencesVerdict
+from gdnbench.verify.sequences import USUAL, SequencesVerdict
 from gdnbench.wording import plural
 
 
@@ -36,6 +36,7 @@ def print_sequences(verdict: SequencesVerdict, *, json: bool, csv: bool) -> None
         "kernels": list(verdict.kernels),
         "device": verdict.device,
         "interpreted": verdict.interpreted,
+        "profile": verdict.profile,
         "seed": verdict.seed,
         "events": verdict.events,
         "status": replayed.status.value,
@@ -68,9 +69,9 @@ def _text(verdict: SequencesVerdict, gates: Table[GateResult]) -> Iterator[Block
 
 def _next_words(verdict: SequencesVerdict) -> list[str]:
     """Returns the command that runs a program that failed again, else one for another seed or what can be done."""
-    replayed, words = verdict.replayed, ["gdnbench", "verify", ",".join(verdict.kernels), "--sequences"]
+    replayed, words = verdict.replayed, ["gdnbench", "verify", ",".join(verdict.kernels)]
     words += [word for term in verdict.shape.split() for word in ("--shape", term)]
-    words += ["--slots", str(verdict.slots)] if verdict.slots else []
+    words += ["--profile", verdict.profile] if verdict.profile else []
     if replayed.status.is_failure:
-        return [*words, "--seed", str(verdict.seed), "--program", replayed.program]
-    return words if replayed.status is Status.OK else ["gdnbench", "doctor"]
+        return [*words, "--seed", str(verdict.seed), "--sequences", replayed.program]
+    return [*words, "--sequences", USUAL] if replayed.status is Status.OK else ["gdnbench", "doctor"]

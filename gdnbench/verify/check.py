@@ -12,7 +12,7 @@ import torch
 from gdnbench.errors import DeclarationError
 from gdnbench.launch import TORCH_DTYPES, Launcher, Numerics, Workspace
 from gdnbench.launch.numerics import call_numerics, check_named
-from gdnbench.launch.workspace import is_poison
+from gdnbench.launch.workspace import is_poison, padding_of
 from gdnbench.model.case import call_of
 from gdnbench.model.declaration import CONTEST_TOLERANCE, ExactGate, Gate, RmsGate, RoundoffGate, UlpGate
 from gdnbench.model.kernel import NOTHING_IN_PLACE, Kernel
@@ -24,6 +24,7 @@ from gdnbench.verify.gates import (
     exact_gate,
     far_from_rms,
     is_unequal,
+    padding_gate,
     relative_rms,
     rms_gate,
     roundoff_error,
@@ -227,6 +228,26 @@ def verify_kernel(
     if on_outputs:
         on_outputs(dict(zip((spec.name for spec in workspace.op.outputs), outputs, strict=True)), expected)
     return gates
+
+
+def verify_strided(
+    kernel: Kernel,
+    bind: Callable[[Workspace], Launcher],
+    workspace: Workspace,
+    consult: Callable[[], Oracle],
+    scenario: str,
+    synchronize: Callable[[], None],
+) -> tuple[GateResult, ...]:
+    """Verifies a kernel that claims tensors to be strided once more, with poison between their members.
+
+    Nothing is verified of another kernel. What lies between must stay as it is.
+    """
+    if not kernel.strided or kernel.floor:
+        return ()
+    apart, where = workspace.apart(kernel.strided), f"{scenario}, strided"
+    gates = verify_kernel(kernel, bind(apart), apart, consult, where, synchronize)
+    named = [(name, padding_of((apart.inputs | apart.outputs)[name])) for name in kernel.strided]
+    return (*gates, *(padding_gate(name, where, padding) for name, padding in named))
 
 
 def compare_launches(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.errors import UsageError
 from gdnbench.launch.bind import load
-from gdnbench.launch.workspace import TORCH_DTYPES, Workspace, poison
+from gdnbench.launch.workspace import TORCH_DTYPES, Workspace, lay_apart, poison
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.sequences import Call
 from gdnbench.model.workload import Workload
@@ -30,7 +31,9 @@ class BatchRow:
         slots: one, or one for each draft; without a pool, the place of the state among those that are given.
         accepted: drafts of the last round, which tell the slot to read where there is one for each.
         to: the slot that is written, where an op has another for it.
-        kept: how many of the tokens the sequence keeps.
+        kept: how many of the tokens the sequence keeps; of a tree of drafts, the token to which it keeps them.
+        parents: of drafts that are a tree, by their places.
+        filled: how many tokens stand in its rings.
     """
 
     tokens: Tensors
@@ -38,6 +41,8 @@ class BatchRow:
     accepted: int = 1
     to: int = 0
     kept: int = 1
+    parents: tuple[int, ...] = ()
+    filled: int = 0
 
     @property
     def is_padding(self) -> bool:
@@ -50,21 +55,25 @@ class BatchRow:
         return next((len(each) for each in self.tokens.values()), 1)
 
 
-def lay(member: Member, rows: Sequence[BatchRow], states: torch.Tensor, weights: Tensors) -> Tensors:
+def lay(member: Member, rows: Sequence[BatchRow], held: Tensors, weights: Tensors) -> Tensors:
     """The inputs of a launch, by name.
 
-    `states` are the pool, or where an op takes a state a sequence, those, in the order of the rows.
+    `held` has the pool and rings; where an op takes a state a sequence, those, in the order of the rows.
     """
     layout, declared = member.layout, member.layout.declared
     join = torch.stack if layout.call == "verify" else torch.cat
-    device, slots = states.device, [row.slots if layout.has_slot_each else row.slots[0] for row in rows]
-    ends = torch.tensor([0, *(row.count for row in rows)]).cumsum(0)
+    device = held[layout.before].device
     numbers = {
-        declared.slot: slots, declared.to: [row.to for row in rows], declared.accepted: [row.accepted for row in rows],
-        layout.ends: ends.tolist(),
-    }  # fmt: skip
+        declared.slot: [row.slots if layout.has_slot_each else row.slots[0] for row in rows],
+        declared.to: [row.to for row in rows],
+        declared.accepted: [row.accepted for row in rows],
+        declared.parent: [row.parents for row in rows],
+        declared.filled: [row.filled for row in rows],
+        declared.starts: [0, *accumulate(_checkpoints(member, rows))],
+        layout.ends: [0, *accumulate(row.count for row in rows)],
+    }
     return {
-        layout.before: states,
+        **held,
         **{name: join([row.tokens[name] for row in rows]) for name in layout.tokens},
         **{name: weights[name] for name in layout.weights},
         **{
@@ -84,6 +93,17 @@ def outputs_of(member: Member, rows: Sequence[BatchRow], outputs: Mapping[str, t
     return [*found] if layout.call == "verify" else [*torch.split(found, [row.count for row in rows])]
 
 
+def _checkpoints(member: Member, rows: Sequence[BatchRow]) -> list[int]:
+    """How many checkpoints each row has."""
+    return [row.count // member.every if member.every else 0 for row in rows]
+
+
+def checkpoints_of(member: Member, rows: Sequence[BatchRow], outputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+    """The checkpoints of each row, [checkpoints, …]; nothing of an op without."""
+    found = outputs.get(member.layout.declared.checkpoints)
+    return [] if found is None else [*torch.split(found, _checkpoints(member, rows))]
+
+
 def written_slot(member: Member, row: BatchRow) -> int:
     """The slot where a row's state is when it has taken its tokens."""
     if member.layout.has_slot_each:
@@ -91,16 +111,16 @@ def written_slot(member: Member, row: BatchRow) -> int:
     return row.to if member.layout.declared.to else row.slots[0]
 
 
-def state_of(member: Member, rows: Sequence[BatchRow], place: int, outputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """The state of one row behind the tokens that it keeps."""
-    after, row = outputs[member.layout.after], rows[place]
+def states_of(member: Member, rows: Sequence[BatchRow], outputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+    """The state of each row behind the tokens that it keeps; of padding in a pool that of a slot which is nobody's."""
+    after = outputs[member.layout.after]
     match member.layout.states_lie:
         case "pool":
-            return after[written_slot(member, row)]
+            return [after[written_slot(member, row)] for row in rows]
         case "rows":
-            return after[place]
+            return [*after]
         case "tokens":
-            return after[place, row.kept - 1]
+            return [each[row.kept - 1] for each, row in zip(after, rows, strict=True)]
 
 
 class _Bound:
@@ -140,6 +160,9 @@ class Engine:
         self, catalog: Catalog, family: Family, scalars: Mapping[Call, dict[str, float]], slots: int, device: str
     ) -> None:
         self.family, self.pool = family, _pool_for(family.values(), slots, device)
+        self.rings = _rings_for(family.values(), slots, device)
+        if _are_all_strided(catalog, family.values()):
+            self.pool, self.rings = lay_apart(self.pool), {name: lay_apart(each) for name, each in self.rings.items()}
         self._catalog, self._scalars, self._device = catalog, scalars, device
         self._bound: dict[tuple[Call, Workload], _Bound] = {}
 
@@ -147,21 +170,29 @@ class Engine:
         """Binds kernels anew, so that what they keep between launches is not of an earlier program."""
         self._bound.clear()
 
-    def launch(self, call: Call, rows: Sequence[BatchRow], weights: Tensors) -> tuple[list[torch.Tensor], list[str]]:
-        """Launches on a batch; gives the outputs of each row's tokens, and what the launch did that it must not."""
+    @property
+    def held(self) -> tuple[torch.Tensor, ...]:
+        """The tensors that have slots of sequences: the pool and the rings."""
+        return (self.pool, *self.rings.values())
+
+    def launch(self, call: Call, rows: Sequence[BatchRow], weights: Tensors) -> tuple[Tensors, list[str]]:
+        """Launches on a batch; gives the outputs by name, and what the launch did that it must not."""
         member = self.family[call]
-        lies, after = member.layout.states_lie, member.layout.after
+        layout, lies = member.layout, member.layout.states_lie
         states = self.pool[[row.slots[0] for row in rows]] if lies == "rows" else self.pool
-        inputs = lay(member, rows, states, weights)
+        held = {layout.before: states, **{name: self.rings[name] for name in layout.declared.rings}}
+        inputs = lay(member, rows, held, weights)
         bound = self._bind(member, member.workload([row.count for row in rows]), inputs)
         named, faults = bound.launch(inputs)
         if lies != "pool":
-            for place, row in enumerate(rows):
+            for row, state in zip(rows, states_of(member, rows, named), strict=True):
                 if not row.is_padding:
-                    self.pool[row.slots[0]] = state_of(member, rows, place, named).to(self.pool.dtype)
-        elif named[after].data_ptr() != self.pool.data_ptr():
-            self.pool.copy_(named[after])
-        return outputs_of(member, rows, named), faults
+                    self.pool[row.slots[0]] = state.to(self.pool.dtype)
+        else:
+            for name, after in layout.held.items():
+                if named[after].data_ptr() != held[name].data_ptr():
+                    held[name].copy_(named[after])
+        return named, faults
 
     def _bind(self, member: Member, workload: Workload, inputs: Tensors) -> _Bound:
         key = (member.call, workload)
@@ -171,7 +202,7 @@ class Engine:
 
     def _bind_anew(self, member: Member, workload: Workload, inputs: Tensors) -> _Bound:
         op = member.layout.op.at(workload.axes)
-        state, after = member.layout.before, member.layout.after
+        state = member.layout.before
         entry, variant = self._catalog.at(member.variant, workload)
         entry.refuse_unable(member.variant.label, workload, "verify")
         named = op.named_sizes(workload) | {str(member.layout.specs[state].dims[0]): len(inputs[state])}
@@ -180,8 +211,9 @@ class Engine:
             spec.name: torch.empty(spec.sizes(named), dtype=TORCH_DTYPES[spec.settled], device=self._device)
             for spec in op.outputs
         }
-        if entry.kernel.in_place.get(after) == state:
-            outputs[after] = given[state]
+        for name, after in member.layout.held.items():
+            if entry.kernel.in_place.get(after) == name:
+                outputs[after] = given[name]
         workspace = Workspace(op, workload, given, self._scalars[member.call], outputs, given)
         if self._device == "cuda" or isinstance(entry.kernel, TorchKernel):
             return _Bound(workspace, load(entry, variant, workload)(workspace))
@@ -198,8 +230,30 @@ class Engine:
         return bound
 
     def _own(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """A tensor that launches are bound to: the pool itself, of another a copy."""
-        return tensor if tensor is self.pool else tensor.to(dtype, copy=True)
+        """A tensor that launches are bound to: the pool and rings themselves, of another a copy."""
+        return tensor if any(tensor is each for each in self.held) else tensor.to(dtype, copy=True)
+
+
+def _are_all_strided(catalog: Catalog, family: Iterable[Member]) -> bool:
+    """Whether slots may lie apart: each kernel with a pool claims it of all that it is given in slots."""
+    for member in family:
+        kernel, held = catalog.entries[member.variant.kernel].kernel, member.layout.held
+        given = {after if kernel.in_place.get(after) == name else name for name, after in held.items()}
+        if member.layout.declared.slot and not given <= {*kernel.strided}:
+            return False
+    return True
+
+
+def _rings_for(family: Iterable[Member], slots: int, device: str) -> Tensors:
+    """Rings [slots, …] by name, not filled, which members with the same names share."""
+    found: Tensors = {}
+    for member in family:
+        named = member.layout.op.named_sizes(member.smallest)
+        for name in member.layout.declared.rings:
+            spec = member.layout.specs[name]
+            size = (slots, *spec.sizes(named)[1:])
+            found.setdefault(name, torch.empty(size, dtype=TORCH_DTYPES[spec.dtype_at(named)], device=device))
+    return found
 
 
 def _pool_for(family: Iterable[Member], slots: int, device: str) -> torch.Tensor:

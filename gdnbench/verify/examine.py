@@ -26,6 +26,7 @@ from gdnbench.verify.check import (
     contest_error,
     launch_once,
     verify_kernel,
+    verify_strided,
 )
 from gdnbench.verify.forms import FormTrial
 from gdnbench.verify.invariance import InvarianceTest, claim_gates
@@ -176,6 +177,12 @@ class Examination:
                 workspace = self.workspaces.workspace(self.case.workload, scenario)
                 on_outputs = self._keep_contest_error if scenario == workspace.op.scenarios[0] else None
                 gates = self._gate(bind(workspace), workspace, scenario, on_outputs)
+            self._judge(gates)
+        if self._entry.kernel.strided:
+            self._step("verify strided", factor=2)
+            workspace, device = self.workspaces.workspace(self.case.workload, scenarios[0]), self.device
+            with self._guarded(), self._expected(scenarios[0]) as consult:
+                gates = verify_strided(self._entry.kernel, bind, workspace, consult, scenarios[0], device.synchronize)
             self._judge(gates)
 
     def _gate(

@@ -9,8 +9,9 @@ what the last launch adds. (Parker, Monte Carlo Arithmetic, UCLA CSD-970002, 199
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -19,12 +20,12 @@ from gdnbench.launch.workspace import TORCH_DTYPES, Workspace
 from gdnbench.model.declaration import FACTS, RoundoffGate
 from gdnbench.model.sequences import Call
 from gdnbench.verify.check import ask_numerics
-from gdnbench.verify.engine import BatchRow, lay, outputs_of, state_of
+from gdnbench.verify.engine import BatchRow, checkpoints_of, lay, outputs_of, states_of
 from gdnbench.verify.family import Member
 from gdnbench.verify.gates import ulp
 from gdnbench.verify.tokens import TokenBank
 
-REPLICAS = 3
+REPLICAS, OF_RINGS = 3, 12  # of a state alone, whose errors are alike along a row; of one beside rings, whose are not
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class ReplayedValues:
     def of(
         cls, copies: torch.Tensor, own: torch.Tensor, gate: RoundoffGate, like: torch.Tensor, axes: int
     ) -> ReplayedValues:
-        """From the numbers and their replicas, [1 + REPLICAS, …], and what the last launch may add to errors.
+        """From the numbers and their replicas, [1 + replicas, …], and what the last launch may add to errors.
 
         They are taken to be as large as an element's replicas are apart, and no smaller than by `like`, which says how
         errors are shared out along the last `axes`: few replicas may agree by chance at an element of many.
@@ -58,19 +59,46 @@ class ReplayedValues:
 
 @dataclass(frozen=True)
 class CarriedState:
-    """A state and its replicas, [1 + REPLICAS, …], float64, and about how large errors are at each element."""
+    """A state and its replicas, [1 + replicas, …], float64, and about how large errors are at each element.
+
+    `rings` are those of its slot, and their replicas.
+    """
 
     states: torch.Tensor
     errors: torch.Tensor
+    rings: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ExpectedRow:
-    """What a launch must give for a sequence of its batch, or for padding; `carried` goes to its next launch."""
+    """What a launch must give for a sequence of its batch, or for padding; `carried` goes to its next launch.
+
+    `restored` is what a sequence carries that goes on from the last of `checkpoints` [checkpoints, …]; None without.
+    """
 
     output: ReplayedValues
     state: ReplayedValues
     carried: CarriedState
+    checkpoints: ReplayedValues | None = None
+    restored: CarriedState | None = None
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What the oracle gives for `rows` sequences of a batch, behind which their replicas are, and their roundoff."""
+
+    member: Member
+    batch: Sequence[BatchRow]
+    rows: int
+    right: Mapping[str, torch.Tensor]
+    own: Mapping[str, torch.Tensor]
+
+    def of(
+        self, place: int, pick: Callable[[Member, Sequence[BatchRow], Mapping[str, torch.Tensor]], list[torch.Tensor]]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """What `pick` takes for a row: its numbers and their replicas, [1 + replicas, …], and its roundoff."""
+        values = pick(self.member, self.batch, self.right)[place :: self.rows]
+        return torch.stack(values), pick(self.member, self.batch[: self.rows], self.own)[place]
 
 
 def unit_of(gate: RoundoffGate) -> float:
@@ -79,13 +107,23 @@ def unit_of(gate: RoundoffGate) -> float:
 
 
 class FloatReplay:
-    """Replays launches in float64; `pool` is one as the kernels have it, and `width` slots belong to a sequence."""
+    """Replays launches in float64; pool and rings are as the kernels have them; `width` slots belong to a sequence."""
 
-    def __init__(self, numerics: Mapping[Call, Numerics], bank: TokenBank, pool: torch.Tensor, width: int) -> None:
+    def __init__(
+        self,
+        numerics: Mapping[Call, Numerics],
+        bank: TokenBank,
+        pool: torch.Tensor,
+        rings: Mapping[str, torch.Tensor],
+        width: int,
+    ) -> None:
         self._numerics, self._bank, self._width = numerics, bank, width
-        self._dtype = pool.dtype
-        zeros = pool.new_zeros(1 + REPLICAS, *pool.shape[1:], dtype=torch.float64)
-        self.first = CarriedState(zeros, torch.ones_like(zeros[0]))
+        self._dtype, self._of_rings = pool.dtype, {name: each.dtype for name, each in rings.items()}
+        self._copies = 1 + (OF_RINGS if rings else REPLICAS)
+        zeros, *empty = (
+            each.new_zeros(self._copies, *each.shape[1:], dtype=torch.float64) for each in (pool, *rings.values())
+        )
+        self.first = CarriedState(zeros, torch.ones_like(zeros[0]), dict(zip(rings, empty, strict=True)))
 
     def begin(self, seed: int) -> None:
         """Begins a program: the signs of errors are drawn by the seed."""
@@ -99,50 +137,85 @@ class FloatReplay:
         The oracle is called once for all states and replicas, as for a batch of so many sequences in a pool of its own.
         """
         layout, begun = member.layout, [each or self.first for each in carried]
-        held = torch.stack([each.states for each in begun], dim=1).flatten(0, 1)
-        batch = [self._moved(row, place) for place, row in enumerate([*rows] * (1 + REPLICAS))]
-        if layout.states_lie != "rows":
-            held, given = held.new_zeros(1 + self._width * len(held), *held.shape[1:]), held
-            held[1 :: self._width] = given
+        batch = [self._moved(row, place) for place, row in enumerate([*rows] * self._copies)]
+        held = {layout.before: self._side_by_side(member, [each.states for each in begun])}
+        held |= {
+            name: self._side_by_side(member, [each.rings[name] for each in begun]) for name in layout.declared.rings
+        }
         right = self._ask(member, "oracle", batch, held)
-        own = self._roundoff(member, batch[: len(rows)], held, right)
-        outputs, grown = outputs_of(member, batch, right), outputs_of(member, batch[: len(rows)], own)
-        found = []
-        for place, each in enumerate(carried):
-            copies = range(place, len(batch), len(rows))
-            values = torch.stack([outputs[copy] for copy in copies])
-            gate, like = layout.gate_on(layout.output), grown[place].clamp(min=torch.finfo(torch.float32).tiny)
-            output = ReplayedValues.of(values, grown[place], gate, like, 1)
-            if each is None:
-                found.append(ExpectedRow(output, output, self.first))
-                continue
-            after = torch.stack([state_of(member, batch, copy, right) for copy in copies])
-            added, gate = state_of(member, batch, place, own), layout.gate_on(layout.after)
-            state = ReplayedValues.of(after, added, gate, each.errors, min(2, added.dim()))
-            found.append(ExpectedRow(output, state, self._perturbed(after, added * unit_of(gate), state, gate)))
-        return found
+        answer = _Answer(member, batch, len(rows), right, self._roundoff(member, batch[: len(rows)], held, right))
+        return [self._row(answer, place, each) for place, each in enumerate(carried)]
+
+    def _row(self, answer: _Answer, place: int, carried: CarriedState | None) -> ExpectedRow:
+        layout, flush = answer.member.layout, answer.member.flush
+        values, grown = answer.of(place, outputs_of)
+        gate, like = layout.gate_on(layout.output), grown.clamp(min=torch.finfo(torch.float32).tiny)
+        output = ReplayedValues.of(values, grown, gate, like, 1)
+        if carried is None:
+            return ExpectedRow(output, output, self.first)
+        after, added = answer.of(place, states_of)
+        gate = layout.gate_on(layout.after)
+        state = ReplayedValues.of(after, added, gate, carried.errors, min(2, added.dim()))
+        is_stored = answer.batch[place].filled >= flush
+        left = self._perturbed(after, added, state, gate) if is_stored else replace(carried, states=after)
+        rings = {name: self._perturbed_ring(answer, place, name) for name in layout.declared.rings}
+        row = ExpectedRow(output, state, replace(left, rings=rings or self.first.rings))
+        if not answer.batch[place].count >= (answer.member.every or math.inf):
+            return row
+        kept, added = answer.of(place, checkpoints_of)
+        gate = layout.gate_on(layout.declared.checkpoints)
+        states = ReplayedValues.of(kept, added, gate, carried.errors, min(2, added.dim() - 1))
+        last = ReplayedValues(states.right[-1], states.size[-1])
+        return replace(row, checkpoints=states, restored=self._perturbed(kept[:, -1], added[-1], last, gate))
+
+    def _side_by_side(self, member: Member, carried: Sequence[torch.Tensor]) -> torch.Tensor:
+        """All of what sequences carry, and their replicas, as an op takes it: one a sequence, or in a pool."""
+        held = torch.stack([*carried], dim=1).flatten(0, 1)
+        if member.layout.states_lie == "rows":
+            return held
+        pool = held.new_zeros(1 + self._width * len(held), *held.shape[1:])
+        pool[1 :: self._width] = held
+        return pool
 
     def _roundoff(
-        self, member: Member, batch: Sequence[BatchRow], held: torch.Tensor, right: Mapping[str, torch.Tensor]
+        self,
+        member: Member,
+        batch: Sequence[BatchRow],
+        held: Mapping[str, torch.Tensor],
+        right: Mapping[str, torch.Tensor],
     ) -> dict[str, torch.Tensor]:
         """The roundoff of a launch on the states alone, which are the first ones that are held, in full sizes."""
         in_pool = member.layout.states_lie != "rows"
-        narrow = held[: 1 + self._width * len(batch) if in_pool else len(batch)].to(self._given_dtype(member))
-        sizes = self._ask(member, "roundoff", batch, narrow)
-        copies = 1 + REPLICAS
-        lengths = {name: len(each) // copies for name, each in right.items()}
+        few = 1 + self._width * len(batch) if in_pool else len(batch)
+        op = member.layout.op
+        named = op.named_sizes(member.smallest)
+        given = {spec.name: TORCH_DTYPES[spec.dtype_at(named)] for spec in op.inputs}
+        sizes = self._ask(member, "roundoff", batch, {name: each[:few].to(given[name]) for name, each in held.items()})
+        lengths = {name: len(each) // self._copies for name, each in right.items()}
         if member.layout.states_lie == "pool":
-            lengths[member.layout.after] = len(narrow)
+            lengths |= dict.fromkeys(member.layout.held.values(), few)
         return {name: size.double().broadcast_to(lengths[name], *right[name].shape[1:]) for name, size in sizes.items()}
 
     def _perturbed(
         self, states: torch.Tensor, added: torch.Tensor, state: ReplayedValues, gate: RoundoffGate
     ) -> CarriedState:
-        """The states, with an error in each replica, and that of the store."""
+        """The states, with an error in each replica, that of the launch, in roundoffs, and of the store; no rings."""
+        added = added * unit_of(gate)
         error = added + ulp(states[0].abs(), self._dtype) / 2
-        drawn = torch.randint(0, 2, states[1:].shape, generator=self._random, device=states.device)
         before = state.size * unit_of(gate) - added
-        return CarriedState(torch.cat([states[:1], states[1:] + (2.0 * drawn - 1.0) * error]), before.hypot(error))
+        return CarriedState(self._astray(states, error), before.hypot(error), self.first.rings)
+
+    def _perturbed_ring(self, answer: _Answer, place: int, name: str) -> torch.Tensor:
+        """A ring of a row and its replicas, with an error in each of these where the launch wrote."""
+        layout = answer.member.layout
+        wrote = layout.declared.rings[name]
+        values, added = answer.of(place, lambda _, batch, found: [found[wrote][row.slots[0]] for row in batch])
+        error = added * unit_of(layout.gate_on(wrote)) + ulp(values[0].abs(), self._of_rings[name]) / 2
+        return self._astray(values, torch.where(added > 0, error, 0.0))
+
+    def _astray(self, values: torch.Tensor, error: torch.Tensor) -> torch.Tensor:
+        drawn = torch.randint(0, 2, values[1:].shape, generator=self._random, device=values.device)
+        return torch.cat([values[:1], values[1:] + (2.0 * drawn - 1.0) * error])
 
     def _moved(self, row: BatchRow, place: int) -> BatchRow:
         """A row as it is in a pool of so many sequences; padding stays padding."""
@@ -151,14 +224,10 @@ class FloatReplay:
         slots = range(1 + place * self._width, 1 + (place + 1) * self._width)
         return replace(row, slots=tuple(slots[: len(row.slots)]), accepted=1, to=slots[-1])
 
-    def _given_dtype(self, member: Member) -> torch.dtype:
-        spec = member.layout.specs[member.layout.before]
-        return TORCH_DTYPES[spec.dtype_at(member.layout.op.named_sizes(member.smallest))]
-
     def _ask(
-        self, member: Member, name: str, batch: Sequence[BatchRow], states: torch.Tensor
+        self, member: Member, name: str, batch: Sequence[BatchRow], held: Mapping[str, torch.Tensor]
     ) -> dict[str, torch.Tensor]:
         op, workload = member.layout.op, member.workload([row.count for row in batch])
-        inputs, scalars = lay(member, batch, states, self._bank.weights), self._bank.scalars[member.call]
-        workspace = Workspace(op, workload, inputs, scalars, {}, {})
+        inputs = lay(member, batch, dict(held), self._bank.weights[member.call])
+        workspace = Workspace(op, workload, inputs, self._bank.scalars[member.call], {}, {})
         return ask_numerics(self._numerics[member.call], name, workspace, [spec.name for spec in op.outputs])

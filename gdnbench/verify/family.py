@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.request import parse_profiles
 from gdnbench.catalog.select import find_variant, resolve_op
 from gdnbench.errors import UsageError
 from gdnbench.model.case import Variant
@@ -14,6 +15,7 @@ from gdnbench.model.workload import Sizes, Workload
 from gdnbench.verify.programs import Extent
 
 FEWEST_SLOTS = 64
+SLOTS = "slots="  # in `--shape`: of the pool, whatever ops say
 
 
 @dataclass(frozen=True)
@@ -35,13 +37,25 @@ class Member:
 
     @property
     def smallest(self) -> Workload:
-        """One sequence with a token, or its drafts."""
-        return self.workload([self.drafts or 1])
+        """One sequence with a token, its drafts, or as many as a checkpoint takes."""
+        return self.workload([self.drafts or self.every or 1])
 
     @property
     def drafts(self) -> int:
         """The tokens of a sequence that are verified at once; 0 for another call."""
-        axis = self.layout.drafts
+        return self._size(self.layout.drafts)
+
+    @property
+    def every(self) -> int:
+        """The tokens between two checkpoints; 0 without."""
+        return self._size(self.layout.declared.every)
+
+    @property
+    def flush(self) -> int:
+        """The tokens in the rings when the state is written; 0 without rings."""
+        return self._size(self.layout.declared.flush)
+
+    def _size(self, axis: str) -> int:
         return self.layout.op.workload(self.sizes).axes[axis] if axis else 0
 
 
@@ -65,7 +79,8 @@ def find_family(catalog: Catalog, labels: Iterable[str], shape: str) -> Family:
     if not set(family) - {"copy"}:
         raise UsageError("no kernel that takes tokens was named", f"name one each for some of {', '.join(CALLS)}")
     known = {name for member in members for name in _names(member.layout)}
-    if unknown := [term for term in shape.split() if term.partition("=")[0] not in known]:
+    terms = [term for term in shape.split() if not term.startswith(SLOTS)]
+    if unknown := [term for term in terms if term.partition("=")[0] not in known]:
         raise UsageError(f"--shape {shape}: {unknown[0]} sets no axis", f"there are {', '.join(sorted(known))}")
     return {call: family[call] for call in CALLS if call in family}
 
@@ -90,6 +105,24 @@ def _names(layout: SequenceLayout) -> set[str]:
     return {*workloads.names, *(alias.name for alias in workloads.aliases)}
 
 
+def typed_slots(shape: str) -> int:
+    """The slots of the pool that `--shape` says, 0 if it says none; UsageError for what is no number of 2 or more."""
+    typed = [term.partition("=")[2] for term in shape.split() if term.startswith(SLOTS)]
+    if typed and not (typed[-1].isdecimal() and int(typed[-1]) > 1):
+        raise UsageError(f"--shape {SLOTS}{typed[-1]}: a pool has 2 slots or more", f"as in --shape {SLOTS}1000")
+    return int(typed[-1]) if typed else 0
+
+
+def profile_of(family: Family, profile: str) -> str:
+    """The one profile of these that `--profile` names; UsageError for several, or one that an op does not have."""
+    if not profile:
+        return ""
+    named = {name for each in family.values() if each.layout.tokens for name in parse_profiles(each.layout.op, profile)}
+    if len(named) != 1:
+        raise UsageError(f"--profile {profile}: tokens are of one profile", "as in --profile never")
+    return named.pop()
+
+
 def slots_each(family: Family) -> int:
     """How many slots belong to a sequence: one for each draft, or for reading and writing, where an op has them."""
     layouts = [member.layout for member in family.values() if member.call != "copy"]
@@ -106,4 +139,7 @@ def pool_slots(family: Family) -> int:
 def extent_of(family: Family, slots: int, *, events: int = 0, batch: int = 1, tokens: int = 1) -> Extent:
     """The extent of programs for a family over a pool of so many slots, the first of which is nobody's."""
     drafts = max([1, *(member.drafts for member in family.values())])
-    return Extent(events, (slots - 1) // slots_each(family), batch, tokens, drafts)
+    every = max([0, *(member.every for member in family.values())])
+    has_trees = any(member.layout.declared.parent for member in family.values())
+    apart = (slots - 1) // slots_each(family)
+    return Extent(events, apart, batch, max(tokens, every), drafts, every=every, has_trees=has_trees)

@@ -199,6 +199,12 @@ def unchanged_gate(
     return _count_gate(f"{name} unchanged", scenario, changed, Status.CHANGED_INPUT, after, before, axes)
 
 
+def padding_gate(name: str, scenario: str, padding: torch.Tensor) -> GateResult:
+    """Counts the elements behind each member of a strided tensor, [members, …], that hold poison no more."""
+    gate = f"{name} padding unchanged"
+    return _count_gate(gate, scenario, ~is_poison(padding), Status.UNSAFE, padding, axes=("member", "padding"))
+
+
 def copied_gate(
     name: str, scenario: str, source: torch.Tensor, target: torch.Tensor, axes: Sequence[str] = ()
 ) -> GateResult:

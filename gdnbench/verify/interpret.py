@@ -19,7 +19,7 @@ from gdnbench.model.invariance import InvarianceResult
 from gdnbench.model.kernel import CudaKernel
 from gdnbench.model.status import GateResult, Status
 from gdnbench.store.journal import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun
-from gdnbench.verify.check import Oracle, contest_error, launch_once, verify_kernel
+from gdnbench.verify.check import Oracle, contest_error, launch_once, verify_kernel, verify_strided
 from gdnbench.verify.invariance import InvarianceTest, claim_gates
 from gdnbench.verify.pairs import InvariancePairs
 from gdnbench.verify.rotation import Workspaces
@@ -73,6 +73,8 @@ class _Interpretation:
                     if failed := _first_failed(again):
                         reason = f"right at first, wrong when it is launched again: {failed.reason}"
                         return Examined(self._case.id, failed.status, reason, (*gates, failed), notes=notes)
+            if _first_failed(gates) is None and self._entry.kernel.strided:
+                gates.extend(self._in_time("interpret strided", partial(self._verify_strided, scenarios[0])))
             if _first_failed(gates) is None:
                 invariance.extend(self._test_invariance())
                 gates.extend(claim_gates(invariance, scenarios[0]))
@@ -150,6 +152,12 @@ class _Interpretation:
         )
         # First, since it mostly explains wrong numbers.
         return (self._watched_gate(scenario), *map(self._placed, gates))
+
+    def _verify_strided(self, scenario: str) -> tuple[GateResult, ...]:
+        workspace, expected = self._workspaces.get(self._case.workload, scenario)
+        wait = CpuDevice().synchronize
+        gates = verify_strided(self._entry.kernel, self._bind, workspace, lambda: expected, scenario, wait)
+        return (self._watched_gate(f"{scenario}, strided"), *map(self._placed, gates))
 
     def _placed(self, gate: GateResult) -> GateResult:
         """Adds to a failed gate of an output the line that stored its worst element, where that is known."""

@@ -1,15 +1,17 @@
 """Programs of events over a pool of states: what an engine does with sequences, as a text that can be pasted.
 
     p3:65,7:2   prefill: 65 tokens of the sequence in slot 3, 2 of that in slot 7
+    p3:130>9    prefill with checkpoints: slot 9 gets the last one of sequence 3, and goes on from there
     d7,0,3      decode: a token each, in this order of the batch; 0 and -1 are padding
     v3:2,7:4    verify drafts: of the first sequence 2 are accepted, of the other 4
+    v3:0.1.1/2  verify a tree of drafts, by the number of each one's parent, 0 for none: the path to draft 2 is accepted
     c3>9,7>8    copy states from slot 3 to slot 9 and from 7 to 8: a checkpoint, or a restored one
     x7          NaN from here on: its state, and its tokens
     f3          free: the slot is nobody's
 
 A sequence has the number of its slot. It begins, from a state of zeros, where a launch first names it; a copy takes
-over the history of its source and goes on with the same tokens. An event whose sequences are not there does nothing,
-so that a program stays one when events are taken out of it.
+over the history of its source and goes on with the same tokens. An event whose sequences are not there, or that the op
+does not define, does nothing, so that a program stays one when events are taken out of it.
 """
 
 from __future__ import annotations
@@ -28,13 +30,15 @@ LETTERS: dict[str, EventKind] = {
     "p": "prefill", "d": "decode", "v": "verify", "c": "copy", "f": "free", "x": "poison",
 }  # fmt: skip
 _LETTER_OF = {kind: letter for letter, kind in LETTERS.items()}
-_ROW = re.compile(r"(-?\d{1,9})(?::(\d{1,6})|>(\d{1,9}))?")
+_ROW = re.compile(r"(-?\d{1,9})(?::(?:(\d{1,3}(?:\.\d{1,3})*)/)?(\d{1,6}))?(?:>(\d{1,9}))?")
 _HINT = "write events as in 'p3:65,7:2 c3>9 d7,0,3 v3:2,7:4 x7 f7'"
 _NEAR_CHUNKS = (0, 1, 2, 3, 5, 16, 63, 64, 65, 130)  # tokens of a prefill: kernels take 16 or 64 at once
+_OFTEN = 4  # times as often as each of these, prefills that end at a checkpoint
 _MOST_POISONED = 2
 _USED = 40  # slots of a pool in which programs have sequences
 _PADDED = 0.3  # share of batches with padding
 _POISONED = 0.5  # share with all sequences that hold NaN, where there are some
+_RESTORED = 0.5  # share of prefills with a checkpoint from which another sequence goes on
 _WEIGHTS: dict[EventKind, int] = {"prefill": 3, "decode": 6, "verify": 5, "copy": 3, "free": 2, "poison": 1}
 
 
@@ -42,12 +46,14 @@ _WEIGHTS: dict[EventKind, int] = {"prefill": 3, "decode": 6, "verify": 5, "copy"
 class EventRow:
     """A sequence, by its slot, in an event; padding of the batch at 0 or less.
 
-    `count` is the number of tokens that are prefilled, or of drafts that are accepted; `to` is the slot of a copy.
+    `count` is the number of tokens that are prefilled, or of drafts that are accepted, of a tree the number of the last
+    one; `to` is the slot of a copy, or of the last checkpoint; `tree` has the number of each draft's parent.
     """
 
     slot: int
     count: int = 1
     to: int = 0
+    tree: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,8 +69,10 @@ class PoolEvent:
     def _write(self, row: EventRow) -> str:
         if self.kind == "copy":
             return f"{row.slot}>{row.to}"
-        counted = self.kind in {"prefill", "verify"} and row.slot > 0
-        return f"{row.slot}:{row.count}" if counted else str(row.slot)
+        if self.kind not in {"prefill", "verify"} or row.slot <= 0:
+            return str(row.slot)
+        tree = f"{'.'.join(map(str, row.tree))}/" if row.tree else ""
+        return f"{row.slot}:{tree}{row.count}" + (f">{row.to}" if row.to else "")
 
 
 @dataclass(frozen=True)
@@ -84,13 +92,18 @@ class EventProgram:
 
 @dataclass(frozen=True)
 class Extent:
-    """How large programs are; `slots` are numbered from 1, and `drafts` are the tokens of a verified sequence."""
+    """How large programs are; `slots` are numbered from 1, and `drafts` are the tokens of a verified sequence.
+
+    `every` are the tokens between two checkpoints, 0 without; drafts are a tree each if it `has_trees`.
+    """
 
     events: int
     slots: int
     batch: int
     tokens: int
     drafts: int
+    every: int = 0
+    has_trees: bool = False
 
 
 def step_of(place: int, event: PoolEvent) -> str:
@@ -108,9 +121,12 @@ def _parse_event(term: str, extent: Extent) -> PoolEvent:
     kind, matches = LETTERS.get(term[0]), [_ROW.fullmatch(each) for each in term[1:].split(",")]
     found = [match for match in matches if match]
     if kind is None or len(found) < len(matches):
-        raise UsageError(f"--program: {term[:40]} is not an event", _HINT)
-    rows = tuple(EventRow(int(match[1]), int(match[2] or 1), int(match[3] or 0)) for match in found)
-    named = [row.slot for row in rows if row.slot > 0] + [row.to for row in rows if kind == "copy"]
+        raise UsageError(f"--sequences: {term[:40]} is not an event", _HINT)
+    rows = tuple(
+        EventRow(int(slot), int(count or 1), int(to or 0), tuple(map(int, tree.split("."))) if tree else ())
+        for slot, tree, count, to in (match.groups() for match in found)
+    )
+    named = [row.slot for row in rows if row.slot > 0] + [row.to for row in rows if row.to or kind == "copy"]
     problem = ""
     if twice := [slot for slot in named if named.count(slot) > 1]:
         problem = f"slot {twice[0]} is there twice"
@@ -120,11 +136,28 @@ def _parse_event(term: str, extent: Extent) -> PoolEvent:
         problem = "padding is of d and v alone"
     elif kind == "verify" and any(not 1 <= row.count <= extent.drafts for row in rows):
         problem = f"1 to {extent.drafts} drafts are accepted"
+    elif kind == "verify" and not all(_is_tree(row, extent) for row in rows if row.slot > 0):
+        wanted = f"a tree names {extent.drafts} parents, each draft one before it: v3:{_chain(extent.drafts)}/1"
+        problem = wanted if extent.has_trees else "these drafts are not a tree"
     elif kind == "prefill" and not any(row.count for row in rows):
         problem = "it has no token"
+    elif kind == "prefill" and all(row.count < extent.every for row in rows):
+        problem = f"a checkpoint takes {extent.every} tokens"
+    elif kind == "prefill" and any(row.to and not 0 < extent.every <= row.count for row in rows):
+        problem = f"a checkpoint takes {extent.every} tokens" if extent.every else "prefills have no checkpoints"
     if problem:
-        raise UsageError(f"--program: {term[:40]}: {problem}", _HINT)
+        raise UsageError(f"--sequences: {term[:40]}: {problem}", _HINT)
     return PoolEvent(kind, rows)
+
+
+def _is_tree(row: EventRow, extent: Extent) -> bool:
+    """Whether a row has a tree of all drafts, each behind its parent, or none where there are none."""
+    wanted = extent.drafts if extent.has_trees else 0
+    return len(row.tree) == wanted and all(parent <= place for place, parent in enumerate(row.tree))
+
+
+def _chain(drafts: int) -> str:
+    return ".".join(map(str, range(drafts)))
 
 
 def draw_program(seed: int, calls: Collection[Call], extent: Extent) -> EventProgram:
@@ -199,14 +232,29 @@ class _Drawing:
         for pad in pads[: self._random.randint(1, 2)]:
             chosen.insert(self._random.randint(0, len(chosen)), pad)
         counts = [self._count(kind) if slot > 0 else 1 for slot in chosen]
-        if not any(counts):
-            counts[0] = 1
-        return map(EventRow, chosen, counts)
+        if kind == "prefill" and max(counts) < max(1, self._extent.every):
+            counts[0] = max(1, self._extent.every)
+        for slot, count in zip(chosen, counts, strict=True):
+            to = self._restored(slot, count) if kind == "prefill" and self._extent.every else 0
+            tree = self._tree() if kind == "verify" and self._extent.has_trees and slot > 0 else ()
+            yield EventRow(slot, count, to, tree)
+
+    def _restored(self, slot: int, count: int) -> int:
+        """A slot that goes on from the last checkpoint of a prefill, for some that have one; else 0."""
+        free = self._free
+        if count < self._extent.every or slot in self._poisoned or not free or self._random.random() > _RESTORED:
+            return 0
+        self._live.append(self._random.choice(free))
+        return self._live[-1]
+
+    def _tree(self) -> tuple[int, ...]:
+        return tuple(self._random.randint(0, place) for place in range(self._extent.drafts))
 
     def _count(self, kind: EventKind) -> int:
         match kind:
             case "prefill":
-                return self._random.choice([count for count in _NEAR_CHUNKS if count <= self._extent.tokens])
+                often = [self._extent.every] * (_OFTEN if self._extent.every else 0)
+                return self._random.choice([*(each for each in _NEAR_CHUNKS if each <= self._extent.tokens), *often])
             case "verify":
                 return self._random.randint(1, self._extent.drafts)
         return 1

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,13 +12,13 @@ from pathlib import Path
 import torch
 
 from gdnbench.catalog.catalog import Catalog, load_catalog
-from gdnbench.errors import BuildError, GdnbenchError, tell_raised
+from gdnbench.errors import BuildError, GdnbenchError, ShapeError, tell_raised
 from gdnbench.launch.numerics import Numerics, load_numerics
-from gdnbench.model.declaration import RoundoffGate
+from gdnbench.launch.workspace import is_poison, padding_of
 from gdnbench.model.sequences import Call
 from gdnbench.model.status import GateResult, Status
 from gdnbench.store.journal import BUILD_STEPS, EventChannel, Replayed, StepBegun
-from gdnbench.verify.engine import BatchRow, Engine, written_slot
+from gdnbench.verify.engine import BatchRow, Engine, checkpoints_of, outputs_of, written_slot
 from gdnbench.verify.expected import CarriedState, ExpectedRow, FloatReplay, ReplayedValues
 from gdnbench.verify.family import Family, Member, extent_of, find_family, slots_each
 from gdnbench.verify.gates import differs, roundoff_gate
@@ -41,6 +42,7 @@ class _Sequence:
         at: which of them has its state.
         begun: which of all sequences it is, or is a copy of; this and `position` tell its next token.
         position: how many tokens it has kept.
+        filled: how many of these stand in its rings.
         carried: its state, and what rounding errors may have made of it.
         is_poisoned: its state is NaN, and its outputs are not checked.
     """
@@ -50,6 +52,7 @@ class _Sequence:
     carried: CarriedState
     at: int = 0
     position: int = 0
+    filled: int = 0
     is_poisoned: bool = False
 
     @property
@@ -76,6 +79,7 @@ class _FailedError(Exception):
 class Replay:
     """Runs programs on the kernels of a family; each begins with the same pool, and its tokens follow from `seed`.
 
+    Tokens are of the ops' first scenario, or of a `profile`.
     `on_event` is called before each event.
     """
 
@@ -87,26 +91,31 @@ class Replay:
         seed: int,
         slots: int,
         device: str,
+        profile: str = "",
         on_event: Callable[[int, PoolEvent], None] = lambda _place, _event: None,
     ) -> None:
         self._catalog, self._family, self._seed = catalog, family, seed
         self._width = slots_each(family)
+        if device == "cpu":
+            torch.set_num_threads(1)  # operations are small: threads would wait for each other where cores are shared
         self._device: WorkerDevice = CudaDevice() if device == "cuda" else CpuDevice()
         numerics: dict[Call, Numerics] = {
             call: load_numerics(member.layout.op, catalog.op_folders[member.layout.op.name])
             for call, member in family.items()
         }
-        self._bank = TokenBank(family, numerics, seed, device)
+        self._bank = TokenBank(family, numerics, seed, device, profile)
         self._engine = Engine(catalog, family, self._bank.scalars, slots, device)
-        self._first = self._engine.pool.normal_(generator=torch.Generator(device).manual_seed(seed)).clone()
-        self._float = FloatReplay(numerics, self._bank, self._first, self._width)
+        random = torch.Generator(device).manual_seed(seed)
+        self._first = [each.normal_(generator=random).clone() for each in self._engine.held]
+        self._float = FloatReplay(numerics, self._bank, self._engine.pool, self._engine.rings, self._width)
         self._on_event = on_event
         self.program = EventProgram(())
         self._begin()
 
     def _begin(self) -> None:
         self._engine.begin()
-        self._engine.pool.copy_(self._first)
+        for each, first in zip(self._engine.held, self._first, strict=True):
+            each.copy_(first)
         self._sequences: dict[int, _Sequence] = {}
         self._begun = 0
         self._float.begin(self._seed)
@@ -149,8 +158,9 @@ class Replay:
 
     def _fill(self, sequence: _Sequence | None) -> None:
         """Fills a sequence's slots with NaN: nothing may read them once they are free."""
-        if sequence:
-            self._engine.pool[list(sequence.slots)] = torch.nan
+        slots = list(sequence.slots) if sequence else []
+        for each in self._engine.held:
+            each[slots] = torch.nan
 
     def _slots_of(self, number: int) -> tuple[int, ...]:
         apart = (len(self._engine.pool) - 1) // self._width
@@ -158,32 +168,35 @@ class Replay:
 
     def _copy(self, rows: Sequence[EventRow], event: PoolEvent) -> None:
         """By the family's kernel, or as an engine copies by itself."""
-        pool, before = self._engine.pool, self._engine.pool.clone()
+        pool, before = self._engine.pool, [each.clone() for each in self._engine.held]
         taken = [BatchRow({}, (self._sequences[row.slot].slot,), to=row.to) for row in rows]
         if taken and "copy" in self._family:
-            _, faults = self._engine.launch("copy", taken, {})
+            _, faults = self._engine.launch("copy", taken, self._bank.weights["copy"])
             self._count(f"{self._family['copy'].variant.label} {LAUNCHES}", event, faults, Status.UNSAFE)
         for row, copied in zip(rows, taken, strict=True):
             if "copy" not in self._family:
                 pool[row.to] = pool[copied.slots[0]]
+            for ring in self._engine.rings.values():
+                ring[row.to] = ring[copied.slots[0]]
             source = self._sequences[row.slot]
             self._sequences[row.to] = replace(source, slots=self._slots_of(row.to), at=0)
         wrong = [
             f"slot {row.to} has other bits than slot {row.slot}"
             for row, copied in zip(rows, taken, strict=True)
-            if differs(pool[row.to], before[copied.slots[0]]).any()
+            if differs(pool[row.to], before[0][copied.slots[0]]).any()
         ]
         self._count(COPIES, event, wrong, Status.WRONG_NUMBERS)
         self._check_others(before, [row.to for row in rows], event)
 
     def _launch(self, call: Call, event: PoolEvent) -> None:
         member = self._family.get(call)
-        if member is None:
+        event = replace(event, rows=tuple(row for row in event.rows if member and self._can_take(member, row)))
+        if member is None or not _is_defined(member, event):
             return
         sequences = [self._named(row.slot) for row in event.rows]
         rows = [self._row(member, row, sequence) for row, sequence in zip(event.rows, sequences, strict=True)]
-        before = self._engine.pool.clone()
-        outputs, faults = self._engine.launch(call, rows, self._bank.weights)
+        before = [each.clone() for each in self._engine.held]
+        outputs, faults = self._engine.launch(call, rows, self._bank.weights[call])
         self._count(f"{member.variant.label} {LAUNCHES}", event, faults, Status.UNSAFE)
         held = [sequence.carried if sequence else None for sequence in sequences]
         expected = self._float.expect(member, rows, held)
@@ -194,8 +207,34 @@ class Replay:
                 written += row.slots if member.layout.has_slot_each else [written_slot(member, row)]
                 sequence.at = sequence.slots.index(written_slot(member, row))
                 sequence.position += row.kept
+                sequence.filled = 0 if sequence.filled >= member.flush else sequence.filled + 1
                 sequence.carried = right.carried
+        written += self._restore(member, event, rows, outputs, expected)
         self._check_others(before, written, event)
+
+    def _restore(
+        self,
+        member: Member,
+        event: PoolEvent,
+        rows: Sequence[BatchRow],
+        outputs: Mapping[str, torch.Tensor],
+        expected: Sequence[ExpectedRow],
+    ) -> Iterator[int]:
+        """Begins sequences with checkpoints, the last ones of others, as the launch left them; yields their slots."""
+        kept = checkpoints_of(member, rows, outputs)
+        for place, (row, right) in enumerate(zip(event.rows, expected, strict=True)):
+            source = self._sequences.get(row.slot)
+            if source and row.to and right.restored and not source.is_poisoned:
+                self._engine.pool[row.to] = kept[place][-1].to(self._engine.pool.dtype)
+                position = source.position - row.count % member.every
+                slots = self._slots_of(row.to)
+                self._sequences[row.to] = _Sequence(slots, source.begun, right.restored, position=position)
+                yield row.to
+
+    def _can_take(self, member: Member, row: EventRow) -> bool:
+        """Whether the state of a row's sequence is in the pool, or the kernel knows what stands in rings beside it."""
+        sequence = self._sequences.get(row.slot)
+        return bool(member.flush or not sequence or not sequence.filled)
 
     def _named(self, number: int) -> _Sequence | None:
         """The sequence of a number, begun from zeros if there is none; None for padding."""
@@ -207,36 +246,42 @@ class Replay:
         return self._sequences.get(number)
 
     def _row(self, member: Member, row: EventRow, sequence: _Sequence | None) -> BatchRow:
-        count = {"prefill": row.count, "verify": member.drafts}.get(member.call, 1)
+        count = _tokens(member, row)
+        parents = tuple(number - 1 for number in row.tree or range(count))
         if sequence is None:
             each = member.drafts if member.layout.has_slot_each else 1
-            return BatchRow(self._bank.tokens(member, 0, 0, count), (row.slot,) * each, to=row.slot)
+            tokens = self._bank.tokens(member, 0, 0, count)
+            return BatchRow(tokens, (row.slot,) * each, to=row.slot, parents=parents)
         tokens = self._bank.tokens(member, sequence.begun, sequence.position, count)
         if sequence.is_poisoned:
             tokens = {name: torch.full_like(each, torch.nan) for name, each in tokens.items()}
         slots = sequence.slots if member.layout.has_slot_each else (sequence.slot,)
         to = sequence.slots[(sequence.at + 1) % self._width]
-        return BatchRow(tokens, slots, accepted=sequence.at + 1, to=to, kept=row.count)
+        accepted, filled = sequence.at + 1, sequence.filled
+        return BatchRow(tokens, slots, accepted, to, kept=row.count, parents=parents, filled=filled)
 
     def _gate(
         self,
         member: Member,
         event: PoolEvent,
         rows: Sequence[BatchRow],
-        outputs: Sequence[torch.Tensor],
+        outputs: Mapping[str, torch.Tensor],
         expected: Sequence[ExpectedRow],
     ) -> None:
-        """Gates on the outputs and states of all rows at once; if one fails, raises for the first row that does."""
+        """Gates on outputs, states and checkpoints of all rows at once; raises for the first row that one fails."""
         poisoned = {number for number, sequence in self._sequences.items() if sequence.is_poisoned}
         held = [place for place, row in enumerate(event.rows) if row.slot not in poisoned]
         live = [place for place in held if not rows[place].is_padding]
         states = {place: self._engine.pool[written_slot(member, rows[place])][None] for place in live}
-        layout = member.layout
-        for gate, places, found, right in (
-            (layout.gate_on(layout.output), held, outputs, [each.output for each in expected]),
-            (layout.gate_on(layout.after), live, states, [each.state.alone for each in expected]),
+        layout, kept = member.layout, dict(enumerate(checkpoints_of(member, rows, outputs)))
+        given = dict(enumerate(outputs_of(member, rows, outputs)))
+        checked = {place: each.checkpoints for place, each in enumerate(expected) if place in live and each.checkpoints}
+        for name, places, found, right in (
+            (layout.output, held, given, [each.output for each in expected]),
+            (layout.after, live, states, [each.state.alone for each in expected]),
+            (layout.declared.checkpoints, [*checked], kept, checked),
         ):
-            judge = partial(self._judge, member, event, gate, found, right)
+            judge = partial(self._judge, member, event, name, found, right)
             if places:
                 self._keep(judge(places), [(event.rows[place].slot, partial(judge, [place])) for place in places])
 
@@ -244,14 +289,15 @@ class Replay:
         self,
         member: Member,
         event: PoolEvent,
-        gate: RoundoffGate,
-        found: Mapping[int, torch.Tensor] | Sequence[torch.Tensor],
-        right: Sequence[ReplayedValues],
+        name: str,
+        found: Mapping[int, torch.Tensor],
+        right: Sequence[ReplayedValues] | Mapping[int, ReplayedValues],
         places: Sequence[int],
     ) -> GateResult:
-        """The gate on the rows at some places of the batch, one below the other."""
+        """The gate on the rows at some places of the batch, one below the other, of a tensor by its name."""
+        gate = member.layout.gate_on(name)
         actual = torch.cat([found[place] for place in places])
-        wanted, size = (torch.cat([getattr(right[place], name) for place in places]) for name in ("right", "size"))
+        wanted, size = (torch.cat([getattr(right[place], each) for place in places]) for each in ("right", "size"))
         axes = [str(dim) for dim in member.layout.specs[gate.tensor].dims][-actual.dim() + 1 :]
         result = roundoff_gate(gate, str(event), actual, wanted, size, ["row", *axes])
         return replace(result, gate=f"{member.variant.label} {result.gate}")
@@ -273,15 +319,30 @@ class Replay:
         names, given = "; ".join(wrong[:_MOST_NAMED]), status if wrong else Status.OK
         self._keep(GateResult(gate, str(event), float(len(wrong)), 0.0, "", given, told=names))
 
-    def _check_others(self, before: torch.Tensor, written: Sequence[int], event: PoolEvent) -> None:
+    def _check_others(self, before: Sequence[torch.Tensor], written: Sequence[int], event: PoolEvent) -> None:
         """No slot but those that the event writes has other bits than before."""
-        changed = set(differs(self._engine.pool, before).flatten(1).any(1).nonzero().flatten().tolist())
+        changed: set[int] = set()
+        for now, each in zip(self._engine.held, before, strict=True):
+            changed.update(differs(now, each).flatten(1).any(1).nonzero().flatten().tolist())
         owner = {slot: number for number, each in self._sequences.items() for slot in each.slots}
         wrong = [
             f"slot {slot} has changed, which is {f'that of sequence {owner[slot]}' if slot in owner else 'of nobody'}"
             for slot in sorted(changed - set(written))
         ]
+        overrun = [int(slot) for each in self._engine.held for slot in (~is_poison(padding_of(each))).any(1).nonzero()]
+        wrong += [f"what lies behind slot {slot} has changed" for slot in sorted({*overrun})]
         self._count(OTHERS, event, wrong, Status.WRONG_NUMBERS)
+
+
+def _tokens(member: Member, row: EventRow) -> int:
+    return {"prefill": row.count, "verify": member.drafts}.get(member.call, 1)
+
+
+def _is_defined(member: Member, event: PoolEvent) -> bool:
+    """Whether the op defines a launch on such a batch."""
+    with suppress(ShapeError):
+        return bool(event.rows and member.workload([_tokens(member, row) for row in event.rows]))
+    return False
 
 
 def replay_and_shrink(replay: Replay, given: EventProgram) -> Replayed:
@@ -316,5 +377,8 @@ def replay_task(task: Task, channel: EventChannel) -> None:
     def begin(place: int, event: PoolEvent) -> None:
         channel.send(StepBegun(str(replay.program), step_of(place, event), limit_s))
 
-    replay = Replay(catalog, family, seed=task.seed, slots=task.slots, device=task.device, on_event=begin)
+    profile = "".join(task.profiles)
+    replay = Replay(
+        catalog, family, seed=task.seed, slots=task.slots, device=task.device, profile=profile, on_event=begin
+    )
     channel.send(replay_and_shrink(replay, EventProgram.parse(task.program, extent_of(family, task.slots))))

@@ -11,19 +11,20 @@ from pathlib import Path
 from gdnbench.analyse.exit_code import exit_code_of_statuses
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.request import device_of, slug_of
-from gdnbench.errors import ExitCode, MachineError
+from gdnbench.errors import ExitCode, MachineError, UsageError
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.status import Status
 from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.journal import Event, Replayed, StepBegun
 from gdnbench.store.settings import Settings
-from gdnbench.verify.family import extent_of, find_family, pool_slots
+from gdnbench.verify.family import extent_of, find_family, pool_slots, profile_of, typed_slots
 from gdnbench.verify.preflight import INTERPRETERS, WORKER
 from gdnbench.verify.programs import EventProgram, draw_program, place_in
 from gdnbench.workers.supervision import supervise, worker_environment
 from gdnbench.workers.task import Phase, Task
 
+USUAL = "usual"
 # Events, sequences of a batch, and tokens of a prefill: interpreters take a second for what a GPU does in 10 us.
 _ON_GPU, _ON_CPU, _INTERPRETED = (500, 8, 130), (100, 8, 130), (12, 3, 5)
 
@@ -35,7 +36,7 @@ class SequencesVerdict:
     Attributes:
         kernels: labels of the family's kernels.
         shape: their sizes, as they were typed.
-        slots: of the pool, if they were typed, else 0.
+        profile: of the tokens' gates, if it was typed, else empty.
         seed: of the pool, the tokens, the weights, and of a program that is drawn.
         events: how many events the program has that was given or drawn.
         replayed: the outcome, with the program, shrunk if it failed.
@@ -43,7 +44,7 @@ class SequencesVerdict:
 
     kernels: tuple[str, ...]
     shape: str
-    slots: int
+    profile: str
     seed: int
     device: str
     interpreted: bool
@@ -61,29 +62,34 @@ def verify_sequences(
     labels: Sequence[str],
     *,
     shape: str,
-    events: int | None,
-    program: str,
-    slots: int | None,
+    sequences: str,
+    profile: str,
     seed: int | None,
     step_limit_s: float,
     gpu: Gpu | None,
     observer: Observer,
     warm: bool = False,
 ) -> SequencesVerdict:
-    """Runs a program on the kernels, one drawn by the seed unless it is given, and shrinks one that fails.
+    """Runs a program on the kernels, and shrinks one that fails.
 
-    Raises UsageError for a wrong program, seed, limit or shape, and as `find_family`.
+    `sequences` is the program, or how many events the seed draws: a number, or `usual`. Raises UsageError for a wrong
+    program, number, profile or shape, and as `find_family`.
     """
     family = find_family(catalog, labels, shape)
     settings = Settings(seed=secrets.randbelow(2**31) if seed is None else seed, step_limit_s=step_limit_s)
-    has_slots = slots or pool_slots(family)
+    slots = typed_slots(shape) or pool_slots(family)
     entries = [catalog.at(member.variant, member.smallest, slug_of(gpu))[0] for member in family.values()]
     interpreted = gpu is None and any(type(entry.kernel) in INTERPRETERS for entry in entries)
-    made, batch, tokens = _INTERPRETED if interpreted else _ON_GPU if gpu else _ON_CPU
-    extent = extent_of(family, has_slots, events=made if events is None else events, batch=batch, tokens=tokens)
-    run = EventProgram.parse(program, extent) if program.strip() else draw_program(settings.seed, list(family), extent)
+    events, batch, tokens = _INTERPRETED if interpreted else _ON_GPU if gpu else _ON_CPU
+    is_drawn = sequences == USUAL or sequences.isdecimal()
+    events = events if sequences == USUAL else int(sequences) if is_drawn else 0
+    extent = extent_of(family, slots, events=events, batch=batch, tokens=tokens)
+    run = draw_program(settings.seed, list(family), extent) if is_drawn else EventProgram.parse(sequences, extent)
+    if not run.events:
+        raise UsageError("--sequences has no events", f"as in --sequences {USUAL}")
+    of_tokens = profile_of(family, profile)
     verdict = SequencesVerdict(
-        tuple(member.variant.label for member in family.values()), shape, slots or 0, settings.seed,
+        tuple(member.variant.label for member in family.values()), shape, of_tokens, settings.seed,
         gpu.name if gpu else CPU, interpreted, len(run.events), Replayed(str(run), Status.OK),
     )  # fmt: skip
     for entry, member in zip(entries, family.values(), strict=True):
@@ -104,7 +110,8 @@ def verify_sequences(
         family=verdict.kernels,
         shape=shape,
         program=str(run),
-        slots=has_slots,
+        slots=slots,
+        profiles=(of_tokens,) if of_tokens else (),
     )
     environment = worker_environment(gpu, interpret=interpreted)
     observer(PhaseBegun("check", 1))

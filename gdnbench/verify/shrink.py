@@ -54,9 +54,14 @@ def _less(event: PoolEvent) -> Iterator[PoolEvent]:
         rest = before + after
         if rest and (event.kind != "prefill" or any(each.count for each in rest)):
             yield replace(event, rows=rest)
-        for count in dict.fromkeys((1, row.count // 2, row.count - 1)):
-            if 1 <= count < row.count:
-                yield replace(event, rows=(*before, replace(row, count=count), *after))
+        less = [replace(row, count=count) for count in dict.fromkeys((1, row.count // 2, row.count - 1))]
+        less = [each for each in less if 1 <= each.count < row.count]
+        if event.kind == "prefill" and row.to:
+            less.append(replace(row, to=0))
+        chain = tuple(range(len(row.tree)))
+        less += [replace(row, tree=chain)] if row.tree != chain else []
+        for each in less:
+            yield replace(event, rows=(*before, each, *after))
 
 
 def renumbered(program: EventProgram) -> EventProgram:

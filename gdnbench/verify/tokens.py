@@ -22,32 +22,41 @@ Tensors = dict[str, torch.Tensor]
 class TokenBank:
     """BANK tokens for each layout of tokens; ops whose tokens have the same names and sizes share them.
 
-    Weights of the same name are the same tensor for all ops, the first one's. `scalars` are each op's own.
+    Weights of the same name are the same tensor for all ops, the first one's, but of tokens of a `profile`, whose gates
+    are drawn for the weights of their own draw. `scalars` are each op's own.
     """
 
-    def __init__(self, family: Family, numerics: Mapping[Call, Numerics], seed: int, device: str) -> None:
-        self.weights: Tensors = {}
+    def __init__(
+        self, family: Family, numerics: Mapping[Call, Numerics], seed: int, device: str, profile: str = ""
+    ) -> None:
+        self.weights: dict[Call, Tensors] = {}
         self.scalars: dict[Call, dict[str, float]] = {}
         self._banks: dict[tuple[object, ...], Tensors] = {}
+        self._keys: dict[Call, tuple[object, ...]] = {}
+        shared: Tensors = {}
         for call, member in family.items():
-            drawn = self._draw(member, numerics[call], seed, device)
+            drawn = self._draw(member, numerics[call], seed, device, profile)
+            self.weights[call] = {}
             for name in member.layout.weights:
-                mine = self.weights.setdefault(name, drawn[name])
+                mine = shared.setdefault(name, drawn[name])
+                self.weights[call][name] = drawn[name] if profile else mine
                 if (mine.shape, mine.dtype) != (drawn[name].shape, drawn[name].dtype):
                     what = f"{name} of {member.layout.op.name} is {list(drawn[name].shape)} {drawn[name].dtype}"
                     raise DeclarationError(f"{what}, and of another op {list(mine.shape)} {mine.dtype}")
             if member.layout.tokens:
-                self._banks.setdefault(_key(member), {name: drawn[name] for name in member.layout.tokens})
+                key = (call, *_key(member)) if profile else _key(member)
+                self._banks.setdefault(key, {name: drawn[name] for name in member.layout.tokens})
+                self._keys[call] = key
 
-    def _draw(self, member: Member, numerics: Numerics, seed: int, device: str) -> Tensors:
+    def _draw(self, member: Member, numerics: Numerics, seed: int, device: str, profile: str) -> Tensors:
         op, layout = member.layout.op, member.layout
-        each = member.drafts or 1
+        each = member.drafts or member.every or 1
+        batch = -(-BANK // each) if profile else _BATCH
+        kind = profile if profile and layout.tokens else op.scenarios[0]
         found: list[Tensors] = []
-        for number in range(-(-BANK // (each * _BATCH)) if layout.tokens else 1):
-            workload = member.workload([each] * _BATCH)
-            tensors, scalars = call_numerics(
-                op, numerics, "make_inputs", workload, seed + number, device, op.scenarios[0]
-            )
+        for number in range(-(-BANK // (each * batch)) if layout.tokens else 1):
+            workload = member.workload([each] * batch)
+            tensors, scalars = call_numerics(op, numerics, "make_inputs", workload, seed + number, device, kind)
             check_named(op, "make_inputs", tensors, [spec.name for spec in op.inputs])
             self.scalars[member.call] = dict(scalars)
             dims = len(layout.lead)
@@ -58,7 +67,7 @@ class TokenBank:
     def tokens(self, member: Member, begun: int, position: int, count: int) -> Tensors:
         """A sequence's tokens from a position on, by input: the same whatever came between."""
         places = [(_BEGINS * begun + _APART * (position + number)) % BANK for number in range(count)]
-        return {name: drawn[places] for name, drawn in self._banks[_key(member)].items()}
+        return {name: drawn[places] for name, drawn in self._banks[self._keys[member.call]].items()}
 
 
 def _key(member: Member) -> tuple[object, ...]:

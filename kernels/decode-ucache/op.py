@@ -15,7 +15,7 @@ hist_len is 0 to FLUSH. A slot of 0 or less is no sequence, but padding of the b
 written, whatever its hist_len is. Slots of others, and other places of the rings, stay as they are, bit by bit.
 """
 
-from gdnbench import Alias, Axis, DtypeOf, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import Alias, Axis, DtypeOf, Op, RoundoffGate, Sequences, Shape, TensorSpec, Workload, WorkloadSpec
 from gdnbench.decays import DECODE_PROFILES
 
 FEWEST_SLOTS = 64
@@ -121,6 +121,16 @@ op = Op(
     ),
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
+    sequences=Sequences(
+        "B",
+        "decode",
+        state=("pool", "new_pool"),
+        slot="slot",
+        rings={f"{name}_cache": f"new_{name}_cache" for name in "kug"},
+        filled="hist_len",
+        flush="FLUSH",
+        shape={"HQ": 1, "HV": 2, "FLUSH": 3},
+    ),
     alike=("HQ", "HV"),
     gates=tuple(map(RoundoffGate, ("output", "new_pool", "new_k_cache", "new_u_cache", "new_g_cache"))),
     flops=flops,

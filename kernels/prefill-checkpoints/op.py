@@ -8,7 +8,7 @@ on.
 Checkpoints are in fp32, as the state is: one that is rounded is another state to go on from.
 """
 
-from gdnbench import Alias, Axis, AxisList, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import Alias, Axis, AxisList, Op, RoundoffGate, Sequences, Shape, TensorSpec, Workload, WorkloadSpec
 from gdnbench.decays import PROFILES
 
 CHUNK = 64
@@ -83,6 +83,17 @@ op = Op(
     profile="mixed-heads",
     drawn_together=(("A_log", "dt_bias", "a"),),
     ends={"lengths": "cu_seqlens"},
+    sequences=Sequences(
+        "N",
+        "prefill",
+        state=("state", "new_state"),
+        checkpoints="checkpoints",
+        every="EVERY",
+        starts="checkpoint_cu_starts",
+        shape={"EVERY": CHUNK, "HQ": 1, "HV": 2},
+        gates=("a", "b"),
+        grid=CHUNK,
+    ),
     alike=("HQ", "HV"),
     gates=tuple(RoundoffGate(name, arithmetic="bf16") for name in ("output", "new_state", "checkpoints")),
     flops=flops,

@@ -16,7 +16,7 @@ while later tokens go on from S before. Per value head h, in fp32, from the stat
 
 from typing import Any
 
-from gdnbench import Alias, Axis, DtypeOf, Op, RoundoffGate, Shape, TensorSpec, Workload, WorkloadSpec
+from gdnbench import Alias, Axis, DtypeOf, Op, RoundoffGate, Sequences, Shape, TensorSpec, Workload, WorkloadSpec
 from gdnbench.decays import DECODE_PROFILES
 
 FEWEST_SLOTS = 64
@@ -120,6 +120,15 @@ op = Op(
     ),
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
+    sequences=Sequences(
+        "B",
+        "verify",
+        state=("pool", "states"),
+        slot="slot",
+        parent="parent",
+        shape={"HQ": 1, "HV": 2},
+        gates=("a", "b"),
+    ),
     alike=("HQ", "HV"),
     gates=(RoundoffGate("output"), RoundoffGate("states")),
     flops=flops,
