@@ -20,7 +20,6 @@ drafts = load_file(Path(__file__).parents[2] / "verify" / "reference" / "kernel.
 def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tensor, torch.Tensor]]:
     del params
     t, B, sizes = tensors, shape.B, (shape.HQ, shape.HV, shape.V, shape.K)
-    live = (t.slot > 0)[:, None, None, None]
     rows = torch.arange(B, device=t.slot.device)
 
     def run() -> tuple[torch.Tensor, torch.Tensor]:
@@ -37,6 +36,7 @@ def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tens
             outputs.append(output)
             states.append(after[:, 0])
         after = torch.stack(states[1:], 1)
+        live = (t.slot > 0)[:, None, None, None]  # at each call: padding moves
         output = torch.where(live, torch.cat(outputs, 1), 0.0)
         return output, torch.where(live[..., None], after, 0.0).to(t.pool.dtype)
 
