@@ -34,7 +34,12 @@ _PANELS = {
             runs=True,
         ),
         VerbRow("new", "Make a new kernel out of another, or a new op, ready to verify and run."),
-        VerbRow("doctor", "Check whether this machine is fit to measure, and say how to fix what is not.", gpu=True),
+        VerbRow(
+            "doctor",
+            "Check whether this machine is fit to measure, and say how to fix what is not.",
+            gpu=True,
+            profiles=("latency",),
+        ),
     ),
     "Write": (
         VerbRow("lint", "Read kernels' sources for known mistakes. Needs no GPU, runs nothing."),
@@ -84,7 +89,7 @@ _PANELS = {
             "explain",
             "Say what takes a kernel's time, and what to try next. Needs no GPU.",
             runs=True,
-            profiles=("ncu",),
+            profiles=("ncu", "latency"),
         ),
         VerbRow("inspect", "Show what the compiler made of kernels, for any architecture. Needs no GPU."),
         VerbRow(

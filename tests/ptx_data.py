@@ -45,6 +45,8 @@ def _argument(value, name, is_written):
         return value
     if isinstance(value, np.ndarray):
         return Tensor(f"`{name}`", value.reshape(-1).view(np.uint8), is_written)
+    if isinstance(value, np.integer):
+        return value.tobytes()
     return (np.float32 if isinstance(value, float) else np.int32)(value).tobytes()
 
 

@@ -27,6 +27,7 @@ from gdnbench.profile.ncu.quantities import BY_KEY, LOCAL_SECTORS, STALL_MEANING
 
 if TYPE_CHECKING:
     from gdnbench.inspect.compiled import CompiledKernel
+    from gdnbench.store.latencies import Latencies
 
 
 Basis = Literal["counters", "times", "code"]
@@ -54,6 +55,7 @@ class Evidence:
     # The evidence of each of several launches, the longest first; counters and code are in these only
     launches: tuple[Evidence, ...] = field(default=(), repr=False)
     launch_times: LaunchTimes | None = None
+    latencies: Latencies | None = field(default=None, repr=False)  # of the GPU, where `doctor --latency` measured them
 
     @property
     def own_times(self) -> RunTimes | None:
@@ -115,6 +117,15 @@ class Evidence:
     def dependent_loads(self) -> int:
         """Number of trips to global memory in a row, each begun after the previous one has ended; 0 if unknown."""
         return (self.milestones.dependent_loads or 0) if self.milestones else 0
+
+    @property
+    def dram_trips(self) -> float | None:
+        """Number of trips to DRAM, one after the other, that its time by CUPTI, else by ncu, has room for, if known."""
+        measured, dram_ns = self.measured, self.latencies.dram_ns if self.latencies else None
+        if dram_ns is None or self.entry_name:
+            return None
+        kernel_us = measured.kernel_us if measured and measured.kernel_us else self.counter("duration_us")
+        return None if math.isnan(kernel_us) else 1e3 * kernel_us / dram_ns
 
     @property
     def excess_share(self) -> float:

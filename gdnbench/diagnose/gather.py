@@ -62,7 +62,8 @@ from gdnbench.profile.ncu.report import read_any
 from gdnbench.profile.ncu.store import StoredProfiles, find_profiles
 from gdnbench.store.find import readable, runs_beside
 from gdnbench.store.info import RunInfo, read_info
-from gdnbench.store.measurements import read_measurements
+from gdnbench.store.latencies import newest_latencies
+from gdnbench.store.measurements import read_by_clock
 from gdnbench.store.tables import read_launches
 
 
@@ -111,6 +112,9 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     if not (profile or measured or built):
         problem = f"nothing is known of {requested.label} at {workload}: no profile, no run, no build of gdnbench's own"
         raise UsageError(problem, f"on a GPU: gdnbench ncu {requested.label} {' '.join(workload.options)}")
+    gpu = slug or (measured.gpu if measured else "") or next(_gpus_of(built), "")
+    with collect_left_out() as unread:
+        latencies = newest_latencies(question.profiles, gpu)
     known = Evidence(
         catalog,
         entry,
@@ -119,8 +123,9 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
         profile_path=counters.path if counters else None,
         measured=measured,
         profile_code=counters.code if counters else CodeState.UNKNOWN,
-        warnings=tuple(left_out),
-        gpu=slug or (measured.gpu if measured else "") or next(_gpus_of(built), ""),
+        warnings=(*left_out, *unread),
+        gpu=gpu,
+        latencies=latencies,
     )
     if len(subjects) > 1:
         known = replace(known, launch_times=_launch_times(question, known, counters))
@@ -236,11 +241,21 @@ def newest_times(
         if newest and _code_of(variant, info, entries) is not CodeState.CURRENT:
             return None
         complete = workload.spec.completed
-        rows = [row for row in read_measurements(folder) if complete(row.case.workload) == workload]
-        found = _measured(info, rows, entries, variant)
-        own = {row.case.id for row in rows if row.case.label == variant.label}
+        by_clock = {
+            clock: [row for row in rows if complete(row.case.workload) == workload]
+            for clock, rows in read_by_clock(folder).items()
+        }
+        found = _measured(info, by_clock.get(None, []), entries, variant)
+        if found is None:
+            return None
+        own = {row.case.id for row in by_clock[None] if row.case.label == variant.label}
         functions_us = {row.function: row.time_us for row in read_launches(folder) if row.case in own}
-        return replace(found, functions_us=functions_us, folder=folder) if found else None
+        kernel_us = [
+            row.timing.time_us
+            for row in by_clock.get("cupti", [])
+            if row.timing and row.case.label == variant.label and row.role != Role.CONTROL
+        ]
+        return replace(found, functions_us=functions_us, folder=folder, kernel_us=next(iter(kernel_us), None))
 
     for found in readable(runs_beside(results), measured_in):
         if found and found.code is CodeState.CURRENT:

@@ -185,6 +185,7 @@ class RunTimes:
     changed: tuple[str, ...] = ()  # labels whose code is known to have changed since
     # CUPTI time by function of a call; empty if not timed, or if a call launches one function
     functions_us: Mapping[str, float] = field(default_factory=dict)
+    kernel_us: float | None = None  # CUPTI's time, from the first block's start to the last one's end, if measured
     folder: Path | None = None
     sm_mhz: float | None = None  # the SM clock while the kernel ran, the median of its samples; None if not measured
 

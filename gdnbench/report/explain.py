@@ -222,6 +222,10 @@ def _known(evidence: Evidence) -> Iterator[tuple[str, str]]:
             yield ("", other_code(evidence.label))
         if measured.gain:
             yield ("gain", _gain(measured))
+    if evidence.dram_trips and evidence.latencies:
+        of_code = f"; its code makes {evidence.dependent_loads} in a row" if evidence.dependent_loads else ""
+        found = f"{evidence.latencies.dram_ns:,.0f} ns on the {evidence.latencies.gpu_name}"
+        yield ("trips", f"its time has room for {evidence.dram_trips:.1f} trips to DRAM in a row, {found}{of_code}")
 
 
 def _times(measured: RunTimes) -> str:
@@ -282,6 +286,7 @@ def _findings_document(evidence: Evidence, findings: Sequence[Cause]) -> dict[st
         "launch": asdict(evidence.launch) if evidence.launch else None,
         "account": asdict(cycles) if cycles else None,
         "gain": measured.gain if measured else None,
+        "dram_trips": evidence.dram_trips,
         "findings": [_finding(evidence, finding) for finding in findings],
         "warnings": evidence.warnings,
     }

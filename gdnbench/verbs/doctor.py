@@ -12,18 +12,20 @@ import typer
 from rich.text import Text
 
 from gdnbench.errors import ExitCode
-from gdnbench.origin import path_at_origin
+from gdnbench.origin import PROFILES, path_at_origin
 from gdnbench.process.events import NoteMade
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, check_rows, command
-from gdnbench.render.units import duration, number, percent
-from gdnbench.verbs.options import QuietOption, ShapesOption, check_mode, run_of_all, sizes
+from gdnbench.render.units import duration, number, percent, traffic
+from gdnbench.verbs.options import ProfilesOption, QuietOption, ShapesOption, check_mode, run_of_all, sizes
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
     from gdnbench.calibrate.measure import CalibrationSubject
     from gdnbench.doctor.software import MachineCheck
+    from gdnbench.model.gpu import Gpu
     from gdnbench.store.calibration import Calibration, EqualRates, PlantedRates
+    from gdnbench.store.latencies import Cost, Latencies, ReadRate
 
 
 def doctor(
@@ -43,7 +45,15 @@ def doctor(
     rounds: Annotated[
         int | None, typer.Option(help="With --calibrate: rounds of a run, after burn-ins; 42 by default.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON: a list of findings, or the calibration.")] = False,
+    latency: Annotated[
+        bool, typer.Option("--latency", help="Measure instead what trips to memory, barriers and bytes cost here.")
+    ] = False,
+    profiles: ProfilesOption = PROFILES,
+    stored: Annotated[
+        Path | None, typer.Option("--import", metavar="FILE", help="With --latency: print these stored costs again.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON: findings, the calibration, or the costs.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="With --latency: print CSV.")] = False,
     quiet: QuietOption = False,
 ) -> None:
     """Check whether this machine is fit to measure, and say how to fix what is not.
@@ -60,15 +70,27 @@ def doctor(
     were called different, whether intervals hold what they promise, and how small a
     slowdown is found. `doctor` and the runs that follow name the last calibration of
     their GPU. Stopped, it keeps the runs that it has.
+
+    --latency measures what the GPU is: trips to shared memory, L1, L2 and DRAM, with
+    warm and cold translations; barriers of blocks, clusters and the grid; launches;
+    and bandwidth by width of access and by SMs in use. Takes half a minute. It stays
+    in profiles/latency, and `gdnbench explain` quotes it.
     """
-    check_mode(ctx, "calibrate", ("shape", "runs", "processes", "rounds", "quiet"))
+    check_mode(ctx, "calibrate", ("shape", "runs", "processes", "rounds"))
+    check_mode(ctx, "latency", ("profiles", "stored", "csv"), ("calibrate",))
     if calibrate:
         raise typer.Exit(_calibrate(ctx.params))
+    if latency:
+        from gdnbench.store.latencies import read_latencies
+
+        answer = _latencies(read_latencies(stored) if stored else _measure_latencies(ctx.params))
+        print_answer(answer, json=json, csv=csv)
+        return
     from gdnbench.doctor.checks import run_checks
     from gdnbench.process.events import StepChanged
     from gdnbench.verbs.progress import watch
 
-    with watch(quiet=False) as observer:
+    with watch(quiet=quiet) as observer:
         observer(StepChanged("loading torch, triton and cuda-bench"))
         checks = run_checks(results, gpu)
     fatal = any(check.is_fatal for check in checks)
@@ -108,13 +130,9 @@ def _calibrate(params: Mapping[str, Any]) -> ExitCode:
     """Calibrates, by the verb's parameters; gives the exit code."""
     from gdnbench.analyse.exit_code import exit_code_of_statuses
     from gdnbench.calibrate.measure import calibrate, choose_subject
-    from gdnbench.errors import MachineError
-    from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.verbs.progress import watch
 
-    card = select_gpu(params["gpu"], list_gpus())
-    if card is None:
-        raise MachineError("a calibration needs a GPU, and there is none here", "see `gdnbench doctor`")
+    card = _card(params["gpu"], "a calibration")
     numbers = {name: params[name] for name in ("runs", "processes", "rounds")}
     subject = choose_subject(card, axes=sizes(params["shape"]), **numbers)
     with watch(quiet=params["quiet"]) as observer:
@@ -126,6 +144,16 @@ def _calibrate(params: Mapping[str, Any]) -> ExitCode:
         return ExitCode.INTERRUPTED
     statuses = [row.status for row in outcome.rows]
     return exit_code_of_statuses(statuses, statuses)
+
+
+def _card(gpu: str, what: str) -> Gpu:
+    from gdnbench.errors import MachineError
+    from gdnbench.machine.gpus import list_gpus, select_gpu
+
+    card = select_gpu(gpu, list_gpus())
+    if card is None:
+        raise MachineError(f"{what} needs a GPU, and there is none here", "see `gdnbench doctor`")
+    return card
 
 
 def _plan_line(subject: CalibrationSubject) -> str:
@@ -214,3 +242,85 @@ def _calibration_text(calibration: Calibration) -> list[Block]:
         Note(f"stored in {path_at_origin(Path(calibration.folder))}/{NAME}", "legend", whole=True),
         f"calibrated {in_words(calibration.summary)}",
     ]
+
+
+def _measure_latencies(params: Mapping[str, Any]) -> Latencies:
+    """Measures what a GPU costs, and stores it."""
+    from gdnbench.calibrate.latency import measure_latencies
+    from gdnbench.store.latencies import latency_path, write_latencies
+    from gdnbench.verbs.progress import watch
+
+    card = _card(params["gpu"], "what is measured")
+    with watch(quiet=params["quiet"]) as observer:
+        found = measure_latencies(card, observer)
+        path = latency_path(params["profiles"], found.gpu, found.timestamp)
+        write_latencies(path, found)
+        observer(NoteMade(f"stored in {path_at_origin(path)}"))
+    return found
+
+
+_COSTS: list[Column[Cost]] = [
+    Column("group", lambda cost: cost.group),
+    Column("what", lambda cost: cost.what, "what", fold=True),
+    Column("ns", lambda cost: cost.ns, "ns", lambda cost: f"{cost.ns:,.1f}", right=True),
+    Column("least_ns", lambda cost: cost.least_ns, "least", lambda cost: f"{cost.least_ns:,.1f}", right=True, drop=2),
+    Column("most_ns", lambda cost: cost.most_ns, "most", lambda cost: f"{cost.most_ns:,.1f}", right=True, drop=2),
+    Column("cycles", lambda cost: cost.cycles, "cycles", lambda cost: _whole(cost.cycles), right=True),
+    Column("sm_mhz", lambda cost: cost.sm_mhz, "MHz", lambda cost: _whole(cost.sm_mhz), right=True, drop=1),
+]
+
+_RATES: list[Column[ReadRate]] = [
+    Column("lane_bytes", lambda rate: rate.lane_bytes, "bytes a lane", right=True),
+    Column("sms", lambda rate: rate.sms, "SMs", right=True),
+    Column(
+        "bytes_per_s", lambda rate: rate.bytes_per_s, "GB/s", lambda rate: f"{rate.bytes_per_s / 1e9:,.0f}", right=True
+    ),
+    Column("", lambda rate: f"{rate.bytes_per_s / rate.sms / 1e9:,.1f}", "of each SM", right=True),
+    Column("least_bytes_per_s", lambda rate: rate.least_bytes_per_s),
+    Column("most_bytes_per_s", lambda rate: rate.most_bytes_per_s),
+    Column("sm_mhz", lambda rate: rate.sm_mhz, "MHz", lambda rate: _whole(rate.sm_mhz), right=True),
+]
+
+_TITLES = {"trip": "one trip to", "barrier": "one barrier of a", "launch": "launches, found in the queue"}
+
+
+def _whole(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"
+
+
+def _latencies(found: Latencies) -> Answer:
+    costs = [
+        Table(_COSTS, [cost for cost in found.costs if cost.group == group], title) for group, title in _TITLES.items()
+    ]
+    rates = Table(_RATES, found.rates, "reading DRAM, one block of 1,024 threads on each SM")
+    return Answer(
+        text=lambda _: _latency_text(found, [*costs, rates]),
+        document=lambda: asdict(found),
+        records=lambda: _latency_records([*costs, rates]),
+        next=command("explain", "decode-v9"),
+    )
+
+
+def _latency_text(found: Latencies, tables: Sequence[Table[Any]]) -> list[Block]:
+    head = Text(f"the {found.gpu_name} in {found.host}", style="bold")
+    head.append(f": {found.sms} SMs, L2 of {traffic(found.l2_bytes)}, {found.timestamp[:10]}", style="not bold")
+    legend = (
+        "ns and cycles: the median of 5 loops; least and most are theirs.\n"
+        "A trip is a load whose address the one before has brought.\n"
+        f"cold translation: each load is of another of {found.pages:,} pages of 2 MiB."
+    )
+    missing = [Note(f"{each.what}: not measured: {each.why}", "caution") for each in found.unmeasured]
+    return [
+        head,
+        *(block for table in tables if table.rows for block in ("", table)),
+        "",
+        *missing,
+        Note(legend, "legend"),
+    ]
+
+
+def _latency_records(tables: Sequence[Table[Any]]) -> list[dict[str, object]]:
+    """Rows of all tables with the columns of each, None where a row has no such value."""
+    records = [{"group": "read", **record} for table in tables for record in table.records("csv")]
+    names = dict.fromkeys(name for record in records for name in record)
+    return [{name: record.get(name) for name in names} for record in records]

@@ -1,0 +1,99 @@
+"""The kernels of `gdnbench doctor --latency`, run by the interpreter of PTX at small sizes."""
+
+import re
+
+import numpy as np
+import pytest
+from ptx_data import compiled, run
+
+from gdnbench.calibrate.latency import SOURCE
+from gdnbench.ptx.segments import Tensor, tensor_address
+
+SOURCE_TEXT = SOURCE.read_text()
+CYCLES, NS, SM, RESULT = range(4)
+
+
+def probe(entry, *values, **launch):
+    """What a probe writes to its last tensor, `out`; the interpreter may find nothing."""
+    out = np.zeros(4, dtype=np.uint64)
+    found, _ = run(SOURCE_TEXT, *values, out, entry=f"gdnbench_{entry}", limit=10**6, **launch)
+    assert found == ()
+    return out
+
+
+def ring(count):
+    """Memory of which each word holds the address of the next to visit, and the addresses in the order of the visits.
+
+    The first visit is to its beginning.
+    """
+    order = np.append(0, 1 + np.random.default_rng(1).permutation(count - 1))
+    addresses = tensor_address(0) + 8 * order.astype(np.uint64)
+    words = np.zeros(count, dtype=np.uint64)
+    words[order] = np.roll(addresses, -1)
+    return Tensor("`ring`", words.view(np.uint8)), addresses
+
+
+@pytest.mark.parametrize("entry", ["chase_l1", "chase_l2"])
+@pytest.mark.parametrize(("untimed", "steps"), [(0, 1), (5, 7), (64, 130)])
+def test_a_chase_visits_the_places_in_the_order_of_their_addresses(entry, untimed, steps):
+    memory, addresses = ring(64)
+    out = probe(entry, memory, untimed, memory, steps, threads=1)
+    assert out[RESULT] == addresses[steps % 64]
+
+
+def test_the_time_of_a_chase_holds_its_timed_steps_alone():
+    memory, _ = ring(64)
+    few, many, late = (
+        probe("chase_l2", memory, *each, threads=1) for each in ((0, memory, 8), (0, memory, 80), (90, memory, 8))
+    )
+    assert few[CYCLES] == late[CYCLES] < many[CYCLES]
+    assert few[NS] < many[NS]
+
+
+@pytest.mark.parametrize("steps", [1, 8, 1000])
+def test_a_chase_of_shared_memory_visits_all_of_it(steps):
+    assert probe("chase_shared", steps, threads=1)[RESULT] == 33 * steps % 1024
+
+
+def test_single_trips_are_timed_line_by_line():
+    stride, lines = 256, 7
+    words = np.zeros(stride * lines // 8, dtype=np.uint64)
+    words[:: stride // 8] = tensor_address(0) + np.arange(lines, dtype=np.uint64) * np.uint64(stride)
+    cycles = np.zeros(lines + 1, dtype=np.int32)
+    probe("line_cycles", words, stride, lines, cycles, threads=1)
+    assert (cycles[:lines] > 0).all()
+    assert cycles[lines] == 0
+
+
+@pytest.mark.parametrize(
+    ("entry", "blocks", "threads"),
+    [("block_barrier", 1, 32), ("block_barrier", 1, 256), *((f"cluster_barrier_{n}", n, 64) for n in (2, 4, 8))],
+)
+def test_barriers_are_passed_as_often_as_asked_for(entry, blocks, threads):
+    out = probe(entry, 20, blocks=(blocks, 1, 1), threads=threads)
+    assert (out[RESULT], out[CYCLES] > 0) == (20, True)
+
+
+def test_all_blocks_of_a_grid_meet_once_before_the_timed_meetings():
+    arrived = np.zeros(1, dtype=np.uint32)
+    out = probe("grid_barrier", 5, arrived, np.int64(10**9), blocks=(6, 1, 1), threads=64)
+    assert (out[RESULT], arrived[0]) == (5, 36)
+
+
+@pytest.mark.parametrize("lane_bytes", [2, 4, 8, 16])
+def test_every_byte_of_a_blocks_part_is_read_once(lane_bytes):
+    blocks, threads, rounds = 2, 1024, 2
+    words = 8 * threads * rounds
+    memory = np.random.default_rng(1).integers(0, 256, blocks * words * lane_bytes, dtype=np.uint8)
+    sums = np.zeros(blocks * threads, dtype=np.uint32)
+    probe(f"read_{lane_bytes}", memory, np.int64(words), sums, blocks=(blocks, 1, 1), threads=threads)
+    part = 2 if lane_bytes == 2 else 4
+    expected = np.bitwise_xor.reduce(memory.view({2: np.uint16, 4: np.uint32}[part]).reshape(blocks, -1), axis=1)
+    np.testing.assert_array_equal(np.bitwise_xor.reduce(sums.reshape(blocks, threads), axis=1), expected)
+
+
+@pytest.mark.parametrize("arch", ["compute_80", "compute_90a", "compute_100"])
+def test_the_probes_compile_and_those_of_clusters_are_of_hopper_and_later(arch):
+    entries = re.findall(r"\.entry gdnbench_(\w+)", compiled(SOURCE_TEXT, arch))
+    assert ("cluster_barrier_8" in entries) == (arch != "compute_80")
+    assert {"chase_shared", "chase_l1", "chase_l2", "grid_barrier", "read_16"} < {*entries}
