@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from run_data import Events, case
 
-from gdnbench.measure.worker import cupti, gpu, graph
+from gdnbench.measure.worker import cupti, events, gpu, graph
 from gdnbench.model.status import Status
 from gdnbench.store.journal import Examined, Refused, Sampled, StepBegun
 from gdnbench.workers import cold
@@ -18,6 +18,7 @@ from gdnbench.workers.task import WARM_UPS, Phase, Task
 
 SHORT, LONG = case("short"), case("long")
 TRUE_US = {SHORT.id: (1.0,), LONG.id: (2.0, 3.0)}
+CLOCK = {cupti: "cupti", graph: "graph", events: "events"}
 FLUSH_NS, PAUSE_NS, HOST_NS = 38_000, 500, 90_000
 PLACES = 4
 
@@ -122,7 +123,7 @@ def worker(monkeypatch):
     device = SimpleNamespace(stream=made, current=nullcontext, synchronize=lambda: None)
     rotations = {case_id: Rotation(made, times_us) for case_id, times_us in TRUE_US.items()}
     recorder = Recorder(made)
-    for module in (cupti, gpu, graph):
+    for module in (cupti, events, gpu, graph):
         for name, stand_in in {
             "CudaDevice": lambda: device,
             "bind_cases": lambda *_: rotations,
@@ -146,11 +147,11 @@ def worker(monkeypatch):
         values = {"order": ((SHORT.id, LONG.id), (LONG.id, SHORT.id), (SHORT.id, LONG.id)), "first_round": 5}
         task = Task(
             Phase.MEASURE, "cuda", (), "decode", (SHORT, LONG), seed=1, step_limit_s=30.0,
-            samples={SHORT.id: 30, LONG.id: 20}, clock="graph" if module is graph else "cupti", **{**values, **more},
+            samples={SHORT.id: 30, LONG.id: 20}, clock=CLOCK[module], **{**values, **more},
         )  # fmt: skip
-        events = Events()
-        (graph if module is graph else gpu).measure_all(task, events)
-        return events
+        found = Events()
+        (gpu if module is cupti else module).measure_all(task, found)
+        return found
 
     return SimpleNamespace(run=run, gpu=made, rotations=rotations, recorder=recorder)
 
@@ -184,7 +185,8 @@ def _fake_graphs(monkeypatch, gpu):
         return SimpleNamespace(graph=SimpleNamespace(replay=replay), outputs=outputs)
 
     cuda = SimpleNamespace(Event=Event, graph_pool_handle=lambda: "pool")
-    monkeypatch.setattr(graph, "torch", SimpleNamespace(cuda=cuda, cat=tuple))
+    for module in (events, graph):
+        monkeypatch.setattr(module, "torch", SimpleNamespace(cuda=cuda, cat=tuple))
     monkeypatch.setattr(graph, "list_ranges", tuple)
     monkeypatch.setattr(graph, "capture", capture)
 
@@ -251,15 +253,15 @@ def test_a_round_whose_cases_cannot_be_told_apart_is_no_cases_fault(worker):
         worker.run(cupti)
 
 
-@pytest.mark.parametrize("module", [cupti, graph])
+@pytest.mark.parametrize("module", [cupti, graph, events])
 def test_a_case_that_raises_is_lost_and_ends_the_worker(worker, module):
     worker.rotations[LONG.id].fails = True
     events = worker.run(module)
     assert events[-1] == Examined(LONG.id, Status.FAILED, "RuntimeError: no luck")
-    assert sampled(events) == []
+    assert LONG.id not in {each.case for each in sampled(events)}
 
 
-@pytest.mark.parametrize("module", [cupti, graph])
+@pytest.mark.parametrize("module", [cupti, graph, events])
 def test_every_step_of_a_case_is_announced(worker, module):
     events = worker.run(module)
     for before, event in pairwise(events):
@@ -288,6 +290,30 @@ def test_a_graph_visits_every_placement_and_scrubs_them_all(worker):
     assert inputs == list(range(PLACES))
     assert len(set(outputs)) == PLACES  # the last launch on each placement
     assert others == ()
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_events_give_a_call_what_the_host_takes_for_it_too(worker, in_place):
+    for rotation in worker.rotations.values():
+        rotation.is_in_place = in_place
+    found = sampled(worker.run(events))
+    assert len(found) == 6
+    for each in found:
+        launches_us = (1.0,) if each.case == SHORT.id else (2.0, 3.0)
+        expected = sum(time_us + (HOST_NS + PAUSE_NS) / 1e3 for time_us in launches_us)
+        assert each.times_us == pytest.approx([expected] * 10)
+        assert (each.checked, each.sm_mhz) == (2, (1980.0,))
+    renewed = PLACES if in_place else 1
+    assert [what for what, *_ in worker.gpu.log] == ["renew"] * (6 * 10 * renewed)
+
+
+def test_events_time_calls_at_one_placement_and_no_flush(worker):
+    runs = []
+    for placement in worker.rotations[SHORT.id].placements:
+        placement.run = partial(lambda place: runs.append(place) or ("out",), placement.input_ranges)
+    worker.run(events, order=((SHORT.id,),))
+    assert runs == [place for loop in range(10) for place in [loop % PLACES] * events.CALLS]
+    assert FILL not in {record.name for record in worker.gpu.records[:-2]}  # the judge has one
 
 
 LAUNCHED = {SHORT.id: ("kernel",), LONG.id: ("kernel", "kernel")}

@@ -54,15 +54,15 @@ class Kernels:
             if (task.label, name) not in self._binders:
                 variant = entry.with_params(entry.default, params)
                 self._binders[task.label, name] = load(entry, variant, workload)
-            calls[name] = _on_current_stream(self._binders[task.label, name], workspace)
+            calls[name] = on_current_stream(self._binders[task.label, name], workspace)
         for call in calls.values():
             call()
         torch.cuda.synchronize()
         return calls
 
 
-def _on_current_stream(bind: Binder, workspace: Workspace) -> Call:
-    """A call that follows the current stream, as a library's function does: `load` binds to one stream."""
+def on_current_stream(bind: Binder, workspace: Workspace) -> Call:
+    """Makes a call that follows the current stream, as a library's function does: `load` binds to one stream."""
     launchers: dict[int, Launcher] = {}
 
     def call() -> object:

@@ -8,8 +8,8 @@ from typing import Literal, get_args
 
 from gdnbench.errors import ExitCode
 
-Timer = Literal["nvbench", "cpu", "cupti", "graph", ""]
-Clock = Literal["cupti", "graph"]  # a clock that a run can read beside its own timer
+Timer = Literal["nvbench", "cpu", "cupti", "graph", "events", ""]
+Clock = Literal["cupti", "graph", "events"]  # a clock that a run can read beside its own timer
 Bound = Literal["", "copy", "flops"]  # what bounds a workload from below
 
 CLOCKS: tuple[Clock, ...] = get_args(Clock)

@@ -30,6 +30,7 @@ PHASES = {
     "race": "racing",
     "cupti": "reading CUPTI",
     "graph": "replaying graphs",
+    "events": "timing by events",
     "inputs": "comparing inputs",
     "profile": "profiling",
     "explain": "explaining",

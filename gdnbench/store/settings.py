@@ -127,7 +127,7 @@ def trim_of(device: Device) -> float:
 
 
 def parse_clocks(timers: str) -> tuple[Clock, ...]:
-    """Parses `--timer nvbench,cupti,graph`, without NVBench, which always runs; raises UsageError if one is unknown."""
+    """Parses `--timer nvbench,cupti`, without NVBench, which always runs; raises UsageError if one is unknown."""
     names = {name.strip() for name in timers.split(",")}
     unknown = names - {NVBENCH, *CLOCKS}
     if unknown:

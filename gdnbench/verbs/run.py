@@ -48,7 +48,7 @@ def run(
     step_limit: options.StepLimitOption = 30.0,
     timer: Annotated[
         list[str] | None,
-        typer.Option(metavar="TIMER,…", help="nvbench, and also cupti (the default), graph, both or none."),
+        typer.Option(metavar="TIMER,…", help="nvbench, and also cupti (the default), graph, events, or none."),
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="NVBench alone: no rotation, scrubbing, dithering.")] = False,
     profile: options.ProfileOption = None,

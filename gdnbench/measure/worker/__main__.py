@@ -28,6 +28,8 @@ def choose_timer(task: Task) -> Callable[[Task, EventChannel], None]:
     match task.clock:
         case "graph":
             from gdnbench.measure.worker.graph import measure_all
+        case "events":
+            from gdnbench.measure.worker.events import measure_all
         case _ if task.device == "cuda":
             from gdnbench.measure.worker.gpu import measure_all
         case _:
