@@ -197,3 +197,20 @@ def test_explain_says_how_many_trips_a_kernels_own_time_has_room_for(explain):
 def test_a_trip_that_was_not_measured_is_not_quoted(explain, found):
     assert json.loads(explain(found, "--json"))["dram_trips"] is None
     assert "trips to DRAM" not in explain(found)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_what_is_farther_takes_longer(command_line, tmp_path):
+    code, out, err = command_line("doctor", "--latency", "--json", "--profiles", tmp_path)
+    assert code == 0, err
+    document = json.loads(out)
+    ns = {cost["what"]: cost["ns"] for cost in document["costs"]}
+    order = ["shared memory", "L1", "L2, nearest quarter of lines", "L2, farthest quarter of lines", DRAM]
+    times = [ns[what] for what in order]
+    assert times == sorted(times)
+    assert ns["L2, nearest quarter of lines"] <= ns["L2"] <= ns["L2, farthest quarter of lines"]
+    assert ns["L2"] < ns["L2, cold translation"] < ns["DRAM, cold translation"]
+    assert ns["each further one"] < ns["empty kernel, event to event"] < 10_000
+    rates = {(rate["lane_bytes"], rate["sms"]): rate["bytes_per_s"] for rate in document["rates"]}
+    assert rates[16, 1] < rates[16, 2] < rates[16, document["sms"]]
+    assert newest_latencies(tmp_path, document["gpu"]) is not None

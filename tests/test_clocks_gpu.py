@@ -16,7 +16,7 @@ def rows(request, tmp_path_factory):
     """The rows of a run by clock and label."""
     bench = Gdnbench(tmp_path_factory.mktemp("clocks"), takes_turns=True)
     plain = ("--plain",) if request.param == "plain" else ()
-    done = bench.run(",".join(SINGLE), "--timer", "nvbench,cupti,graph", *OPTIONS, *plain)
+    done = bench.run(",".join(SINGLE), "--timer", "nvbench,cupti,graph,events", *OPTIONS, *plain)
     assert done.code == 0, f"{done.code}: {done.err}"
     folder = bench.only_run()
     own, clocks = read_measurements(folder), read_clocks(folder)
@@ -29,7 +29,7 @@ def time_us(rows, clock, label):
 
 def test_every_case_has_a_time_by_every_clock(rows):
     labels = {*SINGLE, "decode-reference", "decode-reference@again"}
-    for clock in ("nvbench", "cupti", "graph"):
+    for clock in ("nvbench", "cupti", "graph", "events"):
         assert {label for label, row in rows[clock].items() if row.timing} == labels
         assert {row.timing.rounds for row in rows[clock].values()} == {7 if clock == "nvbench" else 4}
 
@@ -65,6 +65,13 @@ def test_every_clock_ran_at_a_loaded_gpus_clock(rows):
     for clock in ("cupti", "graph"):
         for row in rows[clock].values():
             assert row.timing.sm_mhz == pytest.approx(usual, rel=0.1)
+
+
+@pytest.mark.parametrize("label", SINGLE)
+def test_calls_in_a_row_take_the_hosts_time_where_that_is_the_longer(rows, label):
+    """What enqueues a call takes longer than the kernel, so the kernel's time is not in it at all."""
+    host_us = rows["nvbench"][label].timing.cpu_time_us
+    assert time_us(rows, "cupti", label) < time_us(rows, "events", label) < 2 * host_us
 
 
 def test_the_hosts_time_is_its_own_and_not_the_kernels(rows):

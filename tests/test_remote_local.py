@@ -21,7 +21,7 @@ from gdnbench.launch import load_numerics
 from gdnbench.process.events import ignore
 from gdnbench.remote.environment import prepare, put_files, requirements
 from gdnbench.remote.host import LocalHost
-from gdnbench.remote.job import locked, take_up
+from gdnbench.remote.job import RemoteJob, locked, take_up
 from gdnbench.remote.targets import NamedTarget, SshTarget
 from gdnbench.remote.transfer import ExpectedOutput, OriginFolders, fetch
 
@@ -316,6 +316,7 @@ FORGED = {
     "profiles/phases/decode-v4/a.npz": "a profile of another profiler",
     "profiles/ncu/decode-v4": "a file with a folder's name",
     "profiles/a.csv": "a file beside profiles",
+    "profiles/latency/h200/a.json": "what a GPU costs",
     "ledger.jsonl": "a ledger",
     "gdnbench.toml": "targets",
 }
@@ -359,12 +360,20 @@ def test_a_profile_comes_home_where_its_kernel_was_named(tmp_path, named, folder
     assert (tmp_path / "profiles" / "ncu" / folder / "a.csv").is_file() == comes
 
 
-def test_a_calibration_comes_home_where_one_was_asked_for(tmp_path):
-    there = tmp_path / "job" / "out" / "results" / "calibration" / "20260102-030405-h200" / RUN / "run.json"
+@pytest.mark.parametrize(
+    "path", [f"results/calibration/20260102-030405-h200/{RUN}/run.json", "profiles/latency/h200/20260102-030405.json"]
+)
+def test_what_a_doctor_measured_comes_home_where_that_was_asked_for(tmp_path, path):
+    there = tmp_path / "job" / "out" / path
     there.parent.mkdir(parents=True)
     there.write_text("{}")
-    bring(tmp_path / "job", home(tmp_path), ExpectedOutput("doctor", calibrates=True))
-    assert (tmp_path / "results" / "calibration" / "20260102-030405-h200" / RUN / "run.json").is_file()
+    bring(tmp_path / "job", home(tmp_path), ExpectedOutput("doctor", measures=True))
+    assert (tmp_path / path).is_file()
+
+
+@pytest.mark.parametrize(("words", "measures"), [(["--calibrate"], True), (["--latency", "--json"], True), ([], False)])
+def test_a_doctor_that_measures_is_known_by_its_options(words, measures):
+    assert RemoteJob(words=["doctor", *words]).measures == measures
 
 
 def test_what_does_not_arrive_whole_leaves_nothing(tmp_path):

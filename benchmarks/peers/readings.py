@@ -146,9 +146,10 @@ def by_clocks(gpu: Gpu, cases: Sequence[Case], results: Path) -> Iterator[Readin
     words = ["run", "-k", kernels, "--baseline", cases[0].label, *cases[0].workload.options, "--quick", "--quiet"]
     words += ["--timer", ",".join(("nvbench", *CLOCKS)), "--label", LABEL, "--out", str(results), "--gpu", gpu.uuid]
     subprocess.run([*PYTHON, "-m", "gdnbench", *words], check=False, stdout=subprocess.DEVNULL, env=environment())
+    wanted = {(case.label, case.workload) for case in cases}
     for clock, rows in read_by_clock(find_run(results, LABEL)).items():
         for row in rows:
-            if row.timing and row.role in {Role.KERNEL, Role.BASELINE}:
+            if row.timing and (row.case.label, row.case.workload) in wanted:
                 time = row.timing
                 found = (clock or "nvbench", time.time_us, time.time_lo_us, time.time_hi_us)
                 yield Reading(gpu.name, row.case.label, str(row.case.workload), *found)

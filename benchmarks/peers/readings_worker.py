@@ -10,6 +10,7 @@ import json
 import random
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -135,8 +136,9 @@ class Timer:
     def _by_profiler(self, call: Call, before: Callable[[], object]) -> float:
         own = {each.name for each in self._record(call, lambda: None, 1)}
         found = [each for each in self._record(call, before, CALLS) if each.name in own]
-        launches = len(found) // CALLS  # of one call
-        times = [sum(_ns(each) for each in found[at : at + launches]) for at in range(0, CALLS * launches, launches)]
+        launches = max(1, round(len(found) / CALLS))  # of one call; a record may be lost
+        calls = range(0, len(found) - launches + 1, launches)
+        times = [sum(_ns(each) for each in found[at : at + launches]) for at in calls]
         return median(times) / 1e3
 
     def _record(self, call: Call, before: Callable[[], object], calls: int) -> list[Activity]:
@@ -191,7 +193,11 @@ def main(request: Path, record: Path) -> None:
                         for _ in range(WARM_UPS):
                             calls[label]()
                         torch.cuda.synchronize()
-                        us = group[method](calls[label])
+                        try:
+                            us = group[method](calls[label])
+                        except Exception:  # the others are still read
+                            traceback.print_exc()
+                            continue
                         file.write(json.dumps([label, method, us]) + "\n")
                         file.flush()
 

@@ -291,7 +291,7 @@ class Forwarded:
             self.runs = [run_id(Path(run)) for parent, _, run in parts if parent == RESULTS.name] or self.runs
             if outcome.folders:
                 observer(StepChanged(f"fetching from {host.name}"))
-                expected = ExpectedOutput(self.job.verb, self.kernels, self.job.calibrates)
+                expected = ExpectedOutput(self.job.verb, self.kernels, self.job.measures)
                 fetch(host, f"{folder}/{OUT}", self.homes, expected)
         except GdnbenchError as error:
             if isinstance(error, ConnectionLostError) or self.runs:  # one of a worker that never began keeps its hint

@@ -73,9 +73,9 @@ class RemoteJob:
         return self.words[0]
 
     @property
-    def calibrates(self) -> bool:
-        """Whether it is a calibration."""
-        return self.verb == "doctor" and "--calibrate" in self.words
+    def measures(self) -> bool:
+        """Whether it is a `doctor` that measures: a calibration, or what the GPU costs."""
+        return self.verb == "doctor" and not {"--calibrate", "--latency"}.isdisjoint(self.words)
 
     def to_json(self) -> str:
         """Returns the file's text."""

@@ -198,15 +198,18 @@ class OriginFolders:
 
 @dataclass(frozen=True)
 class ExpectedOutput:
-    """What a verb may leave: runs, profiles of the `kernels` (globs; empty for all), or calibrations."""
+    """What a verb may leave: runs, profiles of the `kernels` (globs; empty for all), or of a `doctor` that `measures`.
+
+    The latter leaves calibrations, or what a GPU costs.
+    """
 
     verb: str = "run"
     kernels: tuple[str, ...] = ()
-    calibrates: bool = False
+    measures: bool = False
 
     def has_profile(self, profiler: str, folder: str) -> bool:
         """Whether a profiler's folder of a kernel, `decode-v4_WARPS=8`, is of one that was named."""
-        if profiler not in VERBS[self.verb].profiles:
+        if profiler not in VERBS[self.verb].profiles or (self.verb == "doctor" and not self.measures):
             return False
         names = [re.split("[:@]", term, maxsplit=1)[0] for term in self.kernels] or ["*"]
         return any(fnmatchcase(folder, f"{name}{end}") for name in names for end in ("", "_*", "@*"))
@@ -259,7 +262,7 @@ def _place(arrived: Path, homes: OriginFolders, expected: ExpectedOutput) -> lis
         if kind == RESULTS.name and more and _is_run(path):
             homes.results.mkdir(parents=True, exist_ok=True)
             runs.append(_place_run(path, homes.results))
-        elif more == [CALIBRATIONS] and kind == RESULTS.name and path.is_dir() and expected.calibrates:
+        elif more == [CALIBRATIONS] and kind == RESULTS.name and path.is_dir() and expected.measures:
             _place_new(path, homes.results / CALIBRATIONS)
         elif kind == PROFILES.name and len(more) == 2 and path.is_dir() and expected.has_profile(*more):
             _place_new(path, homes.profiles.joinpath(*more))

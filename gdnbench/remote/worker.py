@@ -72,7 +72,7 @@ def _words(job: RemoteJob, out: Path) -> list[str]:
 
 def _check_gpu(job: RemoteJob) -> None:
     """Raises GpuNotFoundError for a GPU of another model, or none; `doctor` finds that out by itself."""
-    if not job.models or job.gpu.strip().lower() == CPU or (job.verb == "doctor" and not job.calibrates):
+    if not job.models or job.gpu.strip().lower() == CPU or (job.verb == "doctor" and not job.measures):
         return
     wanted = f"{job.target or 'this machine'} is to have a GPU of model {' or '.join(job.models)}"
     gpus = list_gpus()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import median
@@ -22,7 +22,7 @@ from gdnbench.store.journal import EventChannel, Sampled, StepBegun
 from gdnbench.store.settings import GPU_TRIM
 from gdnbench.verify.rotation import Rotation, bind_cases
 from gdnbench.workers.cold import DitherAndScrub, L2Flush, NothingBetween, SmClock, choose_between, raise_clock
-from gdnbench.workers.device import CudaDevice, capture, report_failure
+from gdnbench.workers.device import BeginStep, CudaDevice, capture, report_failure
 from gdnbench.workers.placement import Placement, list_ranges
 from gdnbench.workers.task import Task
 
@@ -59,31 +59,61 @@ def per_launch_us(
 Timed = tuple[torch.cuda.Event, torch.cuda.Event]
 
 
+TimeRound = Callable[[str], Callable[[], tuple[float, ...]]]
+"""Enqueues a round of a case, by id; returns a function that gives its times in µs once the GPU is done."""
+
+
 def measure_all(task: Task, channel: EventChannel) -> None:
     """Measures every round of the task and sends each as soon as it is known."""
+    measure_rounds(task, channel, replays_of, _capture_all)
+
+
+def measure_rounds(
+    task: Task,
+    channel: EventChannel,
+    timed_of: Callable[[int], int],
+    prepare: Callable[[Task, CudaDevice, BeginStep, dict[str, Rotation]], TimeRound],
+) -> None:
+    """Measures every round at the placements of the first window; `timed_of` makes times of samples of single launches.
+
+    `prepare` is called once, when the cases are bound.
+    """
     device = CudaDevice()
     with ExitStack() as stack, device.current(), report_failure(channel, device, task.roots) as begin:
-        rotations = bind_cases(task, begin, device, lambda task, case_id: (0, replays_of(task.samples[case_id])))
-        begin(StepBegun("", "capture the flush", task.step_limit_s))
-        replays = _Replays(device, choose_between(task))
-        for case_id, rotation in rotations.items():
-            begin(StepBegun(case_id, "capture", task.step_limit_s))
-            replays.add(case_id, rotation)
+        rotations = bind_cases(task, begin, device, lambda task, case_id: (0, timed_of(task.samples[case_id])))
+        time_round = prepare(task, device, begin, rotations)
         begin(StepBegun("", "raise the clocks", task.step_limit_s))
         sm_clock = SmClock(stack)
         raise_clock(sm_clock)
         gc.disable()
         for position, ids in enumerate(task.order):
+            number = task.round_number(position)
             for case_id in ids:
                 begin(StepBegun(case_id, "measure", task.step_limit_s))
-                rotations[case_id].open(FIRST_WINDOW, task.round_number(position), is_last=task.is_last(position))
-                timed = replays.enqueue(case_id, replays_of(task.samples[case_id]))
+                rotations[case_id].open(FIRST_WINDOW, number, is_last=task.is_last(position))
+                read_times = time_round(case_id)
                 sm_mhz = sm_clock.read()
                 device.synchronize()
                 checked = rotations[case_id].judge()
-                cases_us, flushes_us = ([start.elapsed_time(end) * 1e3 for start, end in pairs] for pairs in timed)
-                times_us = per_launch_us(cases_us, flushes_us, replays.launches(case_id))
-                channel.send(Sampled(task.round_number(position), case_id, times_us, sm_mhz, checked=checked))
+                channel.send(Sampled(number, case_id, read_times(), sm_mhz, checked=checked))
+
+
+def _capture_all(task: Task, device: CudaDevice, begin: BeginStep, rotations: dict[str, Rotation]) -> TimeRound:
+    begin(StepBegun("", "capture the flush", task.step_limit_s))
+    replays = _Replays(device, choose_between(task))
+    for case_id, rotation in rotations.items():
+        begin(StepBegun(case_id, "capture", task.step_limit_s))
+        replays.add(case_id, rotation)
+
+    def time_round(case_id: str) -> Callable[[], tuple[float, ...]]:
+        cases, flushes = replays.enqueue(case_id, replays_of(task.samples[case_id]))
+        return lambda: per_launch_us(_times_us(cases), _times_us(flushes), replays.launches(case_id))
+
+    return time_round
+
+
+def _times_us(pairs: Sequence[Timed]) -> list[float]:
+    return [start.elapsed_time(end) * 1e3 for start, end in pairs]
 
 
 @dataclass(frozen=True)
