@@ -18,6 +18,7 @@ from gdnbench.store.latencies import DRAM, Cost, ReadRate, Unmeasured
 
 SMS, MHZ, L2_BYTES = 4, 1000.0, 1 << 20
 LAUNCH_NS = 900.0
+TOO_MANY_PAGES = {"L2, 512 pages in turn", "L2, 2,048 pages in turn"}
 SHARED, L1, NEAR, FAR, DRAM_CYCLES, WALK, BARRIER, BYTES_PER_CYCLE = 20, 30, 200, 300, 600, 400, 25, 64
 
 
@@ -51,7 +52,7 @@ class SimulatedGpu:
         held = by == "l1" and self.l1.touch(line)
         if held:
             return L1
-        walk = 0 if self.pages.touch(at // probe.PAGE) else WALK
+        walk = 0 if self.pages.touch((at - self.memory.data_ptr()) // probe.PAGE) else WALK
         return walk + ((FAR if line // 33 % 2 else NEAR) if self.l2.touch(line) else DRAM_CYCLES)
 
     def launch(self, kernel, arguments):
@@ -140,6 +141,11 @@ def gpu(monkeypatch):
             get_device_properties=lambda _: made.properties,
         )
 
+        def empty(self, size, dtype, device):
+            assert device == "cuda"
+            made.memory = torch.empty(size, dtype=dtype)
+            return made.memory
+
         def __getattr__(self, name):
             function = getattr(torch, name)
             if not callable(function) or isinstance(function, type):
@@ -186,16 +192,19 @@ def costs(gpu):
 
 
 def test_every_trip_goes_where_its_name_says(gpu, costs):
-    found = {what: cost.cycles for what, cost in costs()[0].items()}
+    measured = costs()[0]
+    assert measured.pop("L2, 512 pages in turn").why == "there is memory for 128 pages"
+    found = {what: cost.cycles for what, cost in measured.items() if isinstance(cost, Cost)}
     assert found["shared memory"] == SHARED
     assert found["L1"] == L1
     assert NEAR < found["L2"] < FAR
     assert found["L2, nearest quarter of lines"] == NEAR
     assert found["L2, farthest quarter of lines"] == FAR
     assert found[DRAM] == DRAM_CYCLES
-    # A page of the host's memory may be half of two of the GPU's.
-    assert NEAR + 0.9 * WALK < found["L2, cold translation"] < FAR + WALK
-    assert DRAM_CYCLES + 0.9 * WALK < found["DRAM, cold translation"] <= DRAM_CYCLES + WALK
+    assert NEAR < found["L2, 32 pages in turn"] < FAR
+    assert NEAR + WALK < found["L2, 128 pages in turn"] < FAR + WALK
+    assert NEAR + WALK < found["L2, cold translation"] < FAR + WALK
+    assert found["DRAM, cold translation"] == DRAM_CYCLES + WALK
 
 
 def test_times_are_by_the_clock_that_the_sm_had(gpu, costs):
@@ -227,13 +236,14 @@ def test_what_does_not_do_its_work_is_named_and_loses_nothing_else(gpu, costs):
     assert found.pop(f"grid of {SMS} blocks of 128").why == "its loop ended with 3, not with 256"
     for part in ("nearest", "farthest"):
         assert "on another SM" in found.pop(f"L2, {part} quarter of lines").why
-    assert all(isinstance(each, Cost) for each in found.values())
+    assert {what for what, each in found.items() if isinstance(each, Unmeasured)} == TOO_MANY_PAGES
     assert len(rates) == 6
 
 
 def test_a_gpu_without_clusters_has_the_other_costs(gpu, costs):
     gpu.properties.major = 8
     found, _ = costs()
-    why = {each.why for each in found.values() if isinstance(each, Unmeasured)}
-    assert why == {"this GPU has no clusters"}
+    why = {what: each.why for what, each in found.items() if isinstance(each, Unmeasured)}
+    assert {*why.values()} == {"this GPU has no clusters", "there is memory for 128 pages"}
+    assert {what for what in why if "cluster" not in what} == TOO_MANY_PAGES
     assert not any(name.startswith("cluster") for name in gpu.began)

@@ -30,6 +30,7 @@ SPREAD = 4096 + LINE  # bytes from line to line, so that they lie in all parts a
 L1_LINES = 128
 L2_LINES = 2048
 TRANSLATED_PAGES = 32  # whose translations an SM holds
+PAGES_IN_TURN = (32, 128, 512, 2048)
 SYNC_STEPS = 2048
 SYNC_THREADS = 128
 GRID_STEPS = 256
@@ -74,6 +75,8 @@ class Probes:
         yield "L2", self._l2
         yield "L2, nearest quarter of lines", partial(self._l2_part, slice(L2_LINES // 4))
         yield "L2, farthest quarter of lines", partial(self._l2_part, slice(-L2_LINES // 4, None))
+        for count in PAGES_IN_TURN:
+            yield f"L2, {count:,} pages in turn", partial(self._pages_in_turn, count)
         yield "L2, cold translation", partial(self._other_pages, is_in_l2=True)
         yield DRAM, self._dram
         yield "DRAM, cold translation", partial(self._other_pages, is_in_l2=False)
@@ -151,6 +154,13 @@ class Probes:
         pages = self._ring(PAGE * _shuffled(TRANSLATED_PAGES))
         self._fill_l2(self._middle)
         return self._chase(pages[0], 2 * len(pages), lines[0], len(lines), lines[0])
+
+    def _pages_in_turn(self, count: int) -> Step:
+        """A line in each of some pages, lap after lap: where translations no longer fit, each trip waits for one."""
+        if count > self.pages:
+            raise UnmeasurableError(f"there is memory for {self.pages} pages")
+        lines = torch.randint(1, PAGE // LINE, (count,), device="cuda")
+        return self._laps(self._ring(PAGE * _shuffled(count) + LINE * lines), -(-L2_LINES // count))
 
     def _other_pages(self, *, is_in_l2: bool) -> Step:
         """A line in each page of half of the memory, after one in each page of the other half."""
