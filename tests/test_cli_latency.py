@@ -71,9 +71,17 @@ channel = Channel(int(sys.argv[-1]))
     return sends
 
 
-def stored(folder):
-    (path,) = (folder / "profiles" / "latency" / "h200").iterdir()
+def stored(folder, profiles="profiles"):
+    (path,) = (folder / profiles / "latency" / "h200").iterdir()
     return read_latencies(path)
+
+
+def test_what_is_measured_is_stored_where_the_user_wants_it(worker, command_line, tmp_path):
+    worker(TRIP)
+    code, _, err = command_line("doctor", "--latency", "--profiles", "elsewhere")
+    assert code == 0, err
+    assert stored(tmp_path, "elsewhere").costs == [TRIP]
+    assert "stored in elsewhere/latency/h200/" in " ".join(err.split())
 
 
 def test_what_is_measured_is_printed_and_stored(worker, command_line, tmp_path):

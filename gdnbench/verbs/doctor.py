@@ -253,7 +253,7 @@ def _measure_latencies(params: Mapping[str, Any]) -> Latencies:
     card = _card(params["gpu"], "what is measured")
     with watch(quiet=params["quiet"]) as observer:
         found = measure_latencies(card, observer)
-        path = latency_path(params["profiles"], found.gpu, found.timestamp)
+        path = latency_path(Path(params["profiles"]), found.gpu, found.timestamp)
         write_latencies(path, found)
         observer(NoteMade(f"stored in {path_at_origin(path)}"))
     return found
