@@ -1,7 +1,7 @@
 """A worker process that calls the functions of other tools once: `python -m benchmarks.peers.functions_worker TASK`.
 
-One process is one trial of every function, in an order of its own; CUPTI's comes last, for it leaves hooks behind. No
-clock is raised first and nothing is warmed up but by the tools themselves: their users do neither.
+One process is one trial of every function, in an order of its own. No clock is raised first and nothing is warmed up
+but by the tools themselves: their users do neither.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from gdnbench.workers.device import CudaDevice
 
 from .bound import Call, Kernels
 from .task import Answer, Task
-
-LAST = "flashinfer-cupti"
 
 
 def _do_bench(call: Call) -> float:
@@ -57,19 +55,10 @@ def _bench_gpu_time(call: Call) -> float:
     return float(np.median(bench_gpu_time(call))) * 1e3
 
 
-def _bench_gpu_time_cupti(call: Call) -> float:
-    """FlashInfer's with CUPTI, which its own benchmark of this op asks for; µs."""
-    import numpy as np
-    from flashinfer.testing.utils import bench_gpu_time
-
-    return float(np.median(bench_gpu_time(call, enable_cupti=True))) * 1e3
-
-
 MEASURE: dict[str, Callable[[Call], float]] = {
     "do_bench": _do_bench,
     "do_bench_cudagraph": _do_bench_cudagraph,
     "flashinfer": _bench_gpu_time,
-    LAST: _bench_gpu_time_cupti,
 }
 
 
@@ -78,10 +67,8 @@ def main(path: Path) -> None:
     die_with_parent()
     task = Task.read(path)
     order = random.Random(task.seed)
-    peers = [name for name in task.peers if name != LAST]
-    order.shuffle(peers)
     device, kernels = CudaDevice(), Kernels(task)
-    for peer in (*peers, *(name for name in task.peers if name == LAST)):
+    for peer in order.sample(task.peers, len(task.peers)):
         began = time.perf_counter()
         times_us: dict[str, dict[str, float]] = {}
         error = ""

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from gdnbench.machine.provenance import package_version
-
 from .rules import Judgement, one_percent, smaller_wins
 
 FUNCTIONS, NVBENCH, QUICK, DEFAULT = "functions", "nvbench", "gdnbench-quick", "gdnbench"
@@ -21,7 +19,6 @@ NAMES = 2
 """Names that each kernel has in a run of gdnbench, whose time is mostly the start of its processes and its checks."""
 MOST_NAMES = 8
 """Names that the planted kernel has beside its own."""
-LEAST_CUPTI = 13
 SMALLER, ONE_PERCENT = "smaller wins", "1 % is real"
 LEGACY, ROBUST, OWN = "compare-legacy's rule", "compare-robust", "its verdict"
 
@@ -54,7 +51,6 @@ PEERS = {
         Peer("do_bench", "triton do_bench", FUNCTIONS, "triton", tuple(ONE_NUMBER)),
         Peer("do_bench_cudagraph", "triton do_bench_cudagraph", FUNCTIONS, "triton", tuple(ONE_NUMBER)),
         Peer("flashinfer", "FlashInfer bench_gpu_time", FUNCTIONS, "flashinfer", tuple(ONE_NUMBER)),
-        Peer("flashinfer-cupti", "FlashInfer bench_gpu_time, CUPTI", FUNCTIONS, "flashinfer", tuple(ONE_NUMBER)),
         Peer("nvbench", f"NVBench --timeout {NVBENCH_TIMEOUT_S}", NVBENCH, "cuda.bench", (LEGACY, ROBUST)),
         Peer("gdnbench-quick", "gdnbench run --quick", QUICK, "cuda.bench", (OWN,)),
         Peer("gdnbench", "gdnbench run", DEFAULT, "cuda.bench", (OWN,)),
@@ -74,13 +70,7 @@ def comparisons_of(group: str, names: int) -> int:
 
 def why_missing(peer: Peer) -> str:
     """Why a peer cannot be tried here; empty if it can."""
-    if not _is_there(peer.needs):
-        return "not installed"
-    if peer.name == "flashinfer-cupti":
-        version = package_version("cupti-python")
-        if version is None or int(version.partition(".")[0]) < LEAST_CUPTI:
-            return f"it needs cupti-python {LEAST_CUPTI}: it would fall back to events"
-    return ""
+    return "" if _is_there(peer.needs) else "not installed"
 
 
 def _is_there(module: str) -> bool:
