@@ -208,6 +208,7 @@ MORE = {
     "explain-split-reversed": ("split-reversed: explain gemm-split -q", "80"),
     "explain-split-lacking": ("split-lacking: explain gemm-split -q", "80"),
     "explain-split-other-code": ("split-other: explain gemm-split -q", "80"),
+    "doctor-latency": ("doctor --latency --import data/latency.json", f"{WIDTHS} csv"),
     "ncu-functions": ("ncu --import data/ncu/decode-fla-unfused-B1.csv.gz", "60 80 csv"),
     "ncu-five": (f"ncu --import {' '.join(NCU.values())} data/ncu/test-spilling-B64.csv.gz", "60 200"),
     "ncu-split": ("split-table: ncu --import split.csv", "80 json csv"),
