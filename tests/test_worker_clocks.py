@@ -310,7 +310,7 @@ def test_events_give_a_call_what_the_host_takes_for_it_too(worker, in_place):
 def test_events_time_calls_at_one_placement_and_no_flush(worker):
     runs = []
     for placement in worker.rotations[SHORT.id].placements:
-        placement.run = partial(lambda place: runs.append(place) or ("out",), placement.input_ranges)
+        placement.run = partial(lambda place: runs.append(place) or ("out",), placement.ranges)
     worker.run(events, order=((SHORT.id,),))
     assert runs == [place for loop in range(10) for place in [loop % PLACES] * events.CALLS]
     assert FILL not in {record.name for record in worker.gpu.records[:-2]}  # the judge has one
