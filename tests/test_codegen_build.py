@@ -33,11 +33,15 @@ COMPILED = [
 ARCHS = ("sm_90", "sm_100")
 # Four bf16 a lane are a row of a warp; and of each of four lanes of the products to come a thread widens a word.
 LOADS = {"gdn_epilogue_v1": 64, "gdn_layer_epilogue": 64, "nvfp4_gemm_v1_widen": 32}
-# Two rows of 128 floats a thread are the first one's idea, and more than 255 registers. What follows spills 24 to 56 B.
+# Two rows of 128 floats a thread are the first one's idea, and more than 255 registers. What follows spills 8 to 288 B.
 SPILLING = {
     *(("decode-rowreg-w2", "gdn_decode_rowreg", arch) for arch in ("sm_90", "sm_100")),
     *((f"prefill-triton{more}", "prologue", "sm_100") for more in ("", "-segments")),
+    *(("kda-prefill-triton", "prologue", arch) for arch in ("sm_90", "sm_100")),
+    *(("kda-prefill-v1", "kda_prefill_prepare", arch) for arch in ("sm_90", "sm_100")),
+    ("prefill-checkpoints-v1", "gdn_checkpoints", "sm_90"),
     ("fp8-gemm-pos-tma-wide", "fp8_gemm_pos_tma", "sm_100"),
+    ("prefill-v6", "gdn_prefill", "sm_90"),
 }
 
 

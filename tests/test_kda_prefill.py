@@ -48,7 +48,6 @@ CONFUSED = {
     "transposed": {"t.state, []": "t.state.mT, []", "bfloat16(), state": "bfloat16(), state.mT"},
     "exp2": {"nats = laid(": "nats = 0.6931472 * laid("},
     "one-decay": {"since = nats.cumsum(-2)": "since = nats.mean(-1, keepdim=True).expand_as(nats).cumsum(-2)"},
-    "narrow-sums": {"since = nats.cumsum(-2)": "since = nats.cumsum(-2).bfloat16().float()"},
     "shifted-chunk": {"to_end = (since[..., -1:, :] - since)": "to_end = (since[..., -1:, :] - since - nats)"},
     "grouped-rates": {"torch.exp(t.A_log)": "torch.exp(t.A_log)[::2].repeat_interleave(2)"},
     "grouped-bias": {"t.g.float() + t.dt_bias": "t.g.float() + t.dt_bias[::2].repeat_interleave(2, dim=0)"},

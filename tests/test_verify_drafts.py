@@ -268,5 +268,5 @@ def test_every_cuda_kernel_does_every_workload_but_tensor_cores_those_in_fp32():
 
 
 def test_an_oracle_that_asks_for_the_workload_is_not_exported():
-    with pytest.raises(UsageError, match="a reference is not told"):
+    with pytest.raises(UsageError, match="a reference gets none"):
         write_reference(OP.at(OP.default.axes), CATALOG.op_folders["verify"], [])
