@@ -204,7 +204,7 @@ def _check_numbers(candidate: Candidate, verified: Verified) -> ReadyCheck:
 
 def _check_sanitizer(candidate: Candidate, verified: Verified) -> ReadyCheck:
     if not verified:
-        reason = "it was not verified, and nothing that may not run is launched"
+        reason = "it was not verified, so it is not launched"
         return ReadyCheck(SANITIZER, UNCHECKED, reason, candidate.command("verify"), ExitCode.PARTIAL)
     return check_memory(candidate, verified[0])
 

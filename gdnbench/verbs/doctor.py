@@ -73,8 +73,8 @@ def doctor(
 
     --latency measures what the GPU is: trips to shared memory, L1, L2 and DRAM, with
     warm and cold translations; barriers of blocks, clusters and the grid; launches;
-    and bandwidth by width of access and by SMs in use. Takes half a minute. It stays
-    in profiles/latency, and `gdnbench explain` quotes it.
+    and bandwidth by width of access and by SMs in use. It stays in profiles/latency,
+    and `gdnbench explain` quotes it.
     """
     check_mode(ctx, "calibrate", ("shape", "runs", "processes", "rounds"))
     check_mode(ctx, "latency", ("profiles", "stored", "csv"), ("calibrate",))
@@ -250,7 +250,7 @@ def _measure_latencies(params: Mapping[str, Any]) -> Latencies:
     from gdnbench.store.latencies import latency_path, write_latencies
     from gdnbench.verbs.progress import watch
 
-    card = _card(params["gpu"], "what is measured")
+    card = _card(params["gpu"], "--latency")
     with watch(quiet=params["quiet"]) as observer:
         found = measure_latencies(card, observer)
         path = latency_path(Path(params["profiles"]), found.gpu, found.timestamp)
