@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from faults import answer
 from library_data import failures, load_with
 from test_kda_decode import BOUNDED, CATALOG, SOFTPLUS, failed_gates, fused_recurrent_kda_fwd, rule
+from test_kda_decode import CONFUSED as CONFUSED_IN_DECODE
 from test_layer_libraries import NormOfFla, update_of_fla
 from verified_kernels import gate_statuses
 
@@ -46,27 +47,13 @@ def test_the_oracle_is_the_rule(kind, gate, state):
         torch.testing.assert_close(found[name], right, rtol=1e-9, atol=1e-12)
 
 
-CONFUSED = {
+OF_THE_RULE = (
+    "exp2 transposed narrow-decay narrow-beta grouped-rates bias-by-channel one-decay late-decay early-output "
+    "live-padding"
+)
+CONFUSED = {name: CONFUSED_IN_DECODE[name] for name in OF_THE_RULE.split()} | {
     "clamped": {"lower_bound * torch.sigmoid(rate * raw)": "(-rate * F.softplus(raw)).clamp(min=lower_bound)"},
-    "exp2": {"torch.exp(nats)": "torch.exp2(nats)"},
-    "transposed": {
-        "states = pool[place]": "states = pool[place].mT",
-        "torch.where(live[..., None], updated.to(pool.dtype), states)": (
-            "torch.where(live[..., None], updated.to(pool.dtype), states).mT"
-        ),
-    },
-    "narrow-decay": {"torch.exp(nats)": "torch.exp(nats).bfloat16()"},
-    "narrow-beta": {"torch.sigmoid(b.float())": "torch.sigmoid(b)"},
-    "grouped-rates": {"torch.exp(A_log)": "torch.exp(A_log)[::2].repeat_interleave(2)"},
-    "bias-by-channel": {"+ dt_bias": "+ dt_bias.view(K, H).T"},
-    "one-decay": {"torch.exp(nats)": "torch.exp(nats.mean(-1, keepdim=True).expand_as(nats))"},
     "narrow-state": {"updated.to(pool.dtype)": "updated.to(torch.float8_e5m2).to(pool.dtype)"},
-    "late-decay": {
-        "updated = decayed + delta[:, :, :, None] * k[:, :, None, :]": (
-            "updated = torch.exp(nats)[:, :, None, :] * (states + delta[:, :, :, None] * k[:, :, None, :])"
-        ),
-    },
-    "early-output": {"(updated * q": "(decayed * q"},
     "epsilon-of-outputs": {"rows).sum(-1, keepdim=True) + EPS": "rows).sum(-1, keepdim=True) + OUTPUT_EPS"},
     "epsilon-of-keys": {"keepdim=True) + OUTPUT_EPS": "keepdim=True) + EPS"},
     "silu-of-outputs": {"torch.sigmoid(z.float())": "F.silu(z.float())"},
@@ -83,7 +70,6 @@ CONFUSED = {
     "narrow-taps": {"conv_weight.transpose": "conv_weight.bfloat16().float().transpose"},
     "not-shifted": {"inputs[:, 1:], before": "inputs[:, :-1], before"},
     "convolved-kept": {"inputs[:, 1:], before": "torch.cat([before[:, 1:], convolved[:, None]], 1), before"},
-    "live-padding": {"(slot > 0)": "(slot >= 0)"},
 }  # fmt: skip
 """Texts of the reference, and what kernels may have in their place."""
 
