@@ -243,3 +243,20 @@ def test_an_import_that_asks_the_driver_is_left_out_after_a_restart(monkeypatch,
         warm_parent.main([str(tmp_path / "socket"), "0"])
     del sys.modules["this"]
     assert warm_parent.main([str(tmp_path / "socket"), "0", "this"]) == 0
+
+
+def test_modules_that_ask_for_gpus_when_imported_are_answered_without_asking_the_driver(monkeypatch, tmp_path):
+    asked: list[str] = []
+    cuda = SimpleNamespace(is_available=lambda: asked.append("driver"), _is_in_bad_fork=lambda: bool(asked))
+    (tmp_path / "asks_for_gpus.py").write_text("import sys\nANSWER = sys.modules['torch'].cuda.is_available()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(warm_parent, "IMPORTED", ())
+    monkeypatch.setattr(warm_parent, "IMPORTED_FOR_GPUS", ("asks_for_gpus",))
+    monkeypatch.setattr(warm_parent, "_Parent", lambda _listener: SimpleNamespace(serve=lambda _idle_s: None))
+    assert warm_parent.main([str(tmp_path / "socket"), "0"]) == 0
+    assert sys.modules.pop("asks_for_gpus").ANSWER is True
+    assert not asked
+    cuda.is_available()  # the driver's own answer again
+    assert asked == ["driver"]

@@ -18,6 +18,7 @@ import socket
 import sys
 import tempfile
 import traceback
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -33,13 +34,13 @@ def main(arguments: list[str]) -> int:
     """Listens on the socket path until idle for long; arguments after IDLE_S name imports to leave out."""
     path = Path(arguments[0])
     gc.disable()  # these imports stay for ever: no collection in a fork need scan them
-    for_gpus = bool(os.environ.get("CUDA_VISIBLE_DEVICES"))
-    for name in (*IMPORTED, *(IMPORTED_FOR_GPUS if for_gpus else ())):
-        if name not in arguments:
-            with contextlib.suppress(ImportError):
-                import_module(name)
-            if for_gpus and not _can_fork():
-                os.execv(sys.executable, [*sys.orig_argv, name])
+    left_out = arguments[2:]
+    _import(name for name in IMPORTED if name not in left_out)
+    if os.environ.get("CUDA_VISIBLE_DEVICES"):
+        with _gpus_taken_for_granted():
+            _import(name for name in IMPORTED_FOR_GPUS if name not in left_out)
+        if not _can_fork():
+            os.execv(sys.executable, [*sys.orig_argv, *IMPORTED_FOR_GPUS])
     gc.freeze()
     gc.enable()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -50,8 +51,29 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def _import(names: Iterable[str]) -> None:
+    for name in names:
+        with contextlib.suppress(ImportError):
+            import_module(name)
+
+
+@contextlib.contextmanager
+def _gpus_taken_for_granted() -> Iterator[None]:
+    """Lets torch say that there are GPUs without a look: modules ask when imported, and a driver asked cannot fork."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    is_available = torch.cuda.is_available
+    torch.cuda.is_available = lambda: True
+    try:
+        yield
+    finally:
+        torch.cuda.is_available = is_available
+
+
 def _can_fork() -> bool:
-    """Whether forks may use CUDA: what was imported may have asked the driver for GPUs, as torch counts them."""
+    """Whether forks may use CUDA: what was imported may have asked the driver for GPUs all the same."""
     torch = sys.modules.get("torch")
     if torch is None:
         return True
