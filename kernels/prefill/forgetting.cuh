@@ -53,12 +53,12 @@ __device__ __forceinline__ CutPlace find_cut(const long long* cu_seqlens, int se
   return {-1, 0};
 }
 
-// What becomes of a head's state over a cut, as a number: that of the last chunks that matter after it, or KEPT. If
-// more than WALKED matter, the state after the cut is worked out beside the transitions; else the next segment's block
-// begins that early.
-constexpr int KEPT = 0, WALKED = 4;
+// What becomes of a head's state over a cut, as a number: that of the last chunks that matter after it, or KEPT.
+constexpr int KEPT = 0;
 
-__device__ __forceinline__ bool is_worked_out(int fate) { return fate == KEPT || fate > WALKED; }
+// Whether the state after the cut is worked out beside the transitions; else the next segment's block goes through the
+// chunks that matter itself.
+__device__ __forceinline__ bool is_worked_out(int fate) { return fate == KEPT || fate > SILENT; }
 
 // By a block; `a` is of the cut's first token and the head. A state that all chunks matter to counts as kept.
 template <int Warps>

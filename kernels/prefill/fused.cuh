@@ -17,54 +17,65 @@ GDNBENCH_PHASE_NAMES(keys, pairs, couple, invert, solve, gates, narrow, ready, r
 namespace gdn {
 
 // By the warpgroup that prepares, a warp a row of tiles. It brings the keys, too. Two such groups take chunks in turns.
+// The block has had `before` chunks.
 template <int Groups, class Memory>
-__device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from, const Walk& walk, int group, int warp,
-                                               unsigned lane) {
+__device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from, const Walk& walk, int before,
+                                               int group, int warp, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
   static_assert(Groups == 1 || Groups == 2, "there are places for so many");
-  constexpr int AHEAD = 2 / Groups;  // of a group's own chunks
-  if (walk.chunks == 0) return;
+  constexpr bool TURNS = Memory::TAKES_TURNS;
+  constexpr int AHEAD = 2 / Groups, TRIANGLES = 2 / Groups;  // of a group's own chunks
+  const int begin = TURNS ? (group + (Groups - 1) * before) % Groups : group;  // the first whose number is the group's
+  if (TURNS ? begin >= walk.chunks : walk.chunks == 0) return;
   const auto synchronise_group = [&] {
     if (Groups == 1 || group == 0)
       synchronise<PREPARING>();
     else
-      synchronise<SHOWING>();  // nothing is shown then
+      synchronise<SECOND_PREPARING>();
   };
   RawGates(&raw_gates)[2] = memory.raw_gates[group];
-  GateInputs inputs;
-  const auto load_gates = [&](int chunk) { inputs.load(from.a, from.b, chunk * CHUNK, walk.tokens, lane); };
+  GateInputs inputs, later;  // with turns, of two chunks at once: the first ones come from memory, one behind the other
+  const auto load_gates = [&](GateInputs& to, int chunk) {
+    to.load(from.a, from.b, chunk * CHUNK, walk.tokens, lane);
+  };
   // The warps that have the least of the triangle see to the gates, one a chunk ahead of the others.
   const auto gates = [&](int raw, int whole) {
     if (warp == 0) {
-      sum_decays(raw_gates[raw / Groups % 2], inputs, from.rate, from.dt_bias, walk.tokens - raw * CHUNK, lane);
-      load_gates(raw + Groups);
+      sum_decays(raw_gates[(before + raw) / Groups % 2], inputs, from.rate, from.dt_bias, walk.tokens - raw * CHUNK,
+                 lane);
+      if (TURNS) inputs = later;
+      load_gates(TURNS ? later : inputs, raw + (TURNS ? 2 : 1) * Groups);
     }
-    const int place = KeyRing::place(whole);
-    if (warp == 1 && whole >= 0) store_gates(memory.gates[place], raw_gates[whole / Groups % 2], lane);
-    if (warp == 2 && whole >= 0) store_tile_gates(memory.gates[place], raw_gates[whole / Groups % 2], lane);
+    const int number = before + whole, place = KeyRing::place(number);
+    if (warp == 1 && whole >= 0) store_gates(memory.gates[place], raw_gates[number / Groups % 2], lane);
+    if (warp == 2 && whole >= 0) store_tile_gates(memory.gates[place], raw_gates[number / Groups % 2], lane);
   };
   const auto bring_keys = [&](int chunk) {
-    const int place = KeyRing::place(chunk);
+    const int place = KeyRing::place(before + chunk);
     bring(memory.keys[place], from.k, walk, chunk, memory.barriers.keys_there[place], warp == 3 && lane == 0);
   };
-  if (warp == 0) load_gates(group);
+  if (warp == 0) load_gates(inputs, begin);
+  if (TURNS && warp == 0) load_gates(later, begin + Groups);
 #pragma unroll 1
-  for (int own = 0; own < AHEAD; ++own) bring_keys(group + own * Groups);
+  for (int own = 0; own < AHEAD; ++own) {
+    if (TURNS) memory.barriers.wait_until_done(before + begin + own * Groups - KEY_STAGES);
+    bring_keys(begin + own * Groups);
+  }
 #pragma unroll
-  for (int i = 0; i < Memory::SOLVED_STAGES; ++i)
+  for (int i = 0; i < Memory::SOLVED_STAGES && !TURNS; ++i)
     if (group == i % Groups && warp == i / Groups + 1) clear_above(memory.solved[i], lane);
 #pragma unroll 1
   for (int own = 0; own <= AHEAD; ++own) {  // as far ahead as the loop goes on
-    gates(group + own * Groups, group + (own - 1) * Groups);
+    gates(begin + own * Groups, TURNS && own == 0 ? -1 : begin + (own - 1) * Groups);
     synchronise_group();
   }
 #pragma unroll 1
-  for (int chunk = group; chunk < walk.chunks; chunk += Groups) {
-    const int place = KeyRing::place(chunk);
+  for (int chunk = begin; chunk < walk.chunks; chunk += Groups) {
+    const int number = before + chunk, place = KeyRing::place(number);
     const ChunkGates& own = memory.gates[place];
-    TriangleTiles& triangle = memory.triangles[group][chunk / Groups % 2];
+    TriangleTiles& triangle = memory.triangles[group][number % TRIANGLES];
     lane = worked_out_anew(lane);
-    wait(memory.barriers.keys_there[place], KeyRing::parity(chunk));
+    wait(memory.barriers.keys_there[place], KeyRing::parity(number));
     const bool is_cut_off = own_tokens(walk, chunk) < CHUNK;
     if (is_cut_off) clear_rows(memory.keys[place], own_tokens(walk, chunk), warp, lane);
     if (AHEAD == 1 || is_cut_off) synchronise_group();  // the gates are of the group's last chunk, after its barrier
@@ -76,7 +87,7 @@ __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from
     multiply_rows<GDN_K, CHUNK, false>(flat, matrix(memory.keys[place]), matrix(memory.keys[place]));
     commit_group();
     // Then its places, and those of all before it, are free: of keys, gates and inverse.
-    memory.barriers.wait_until_done(chunk - 2);
+    memory.barriers.wait_until_done(number + 2 - KEY_STAGES);
     bring_keys(chunk + 2);
     Factors factors;
     factors.load<false>(own, warp, lane);
@@ -93,7 +104,7 @@ __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from
     store_matrices(half_tile_address(triangle.inverse[warp], lane), diagonal);
     synchronise_group();
     GDNBENCH_PHASE(invert);
-    Triangle& solved = memory.solved[chunk % Memory::SOLVED_STAGES];
+    Triangle& solved = memory.solved[number % Memory::SOLVED_STAGES];
     solve_any_row(solved, triangle, diagonal, own.beta, warp, lane);
     fence_async_proxy();
     arrive_together(memory.barriers.inverse_there[place], lane);
@@ -101,6 +112,8 @@ __device__ __forceinline__ void prepare_chunks(Memory& memory, const Place& from
     gates(chunk + (AHEAD + 1) * Groups, chunk + AHEAD * Groups);
     GDNBENCH_PHASE(gates);
   }
+  // The next turn's gates take the places of this one's last, which all have read.
+  if (TURNS) synchronise_group();
 }
 
 // By the warps that carry the state: a chunk's values.
@@ -254,39 +267,62 @@ __device__ __forceinline__ void store_outputs(const Queries& from, __nv_bfloat16
   }
 }
 
-// By the warpgroup of the outputs, of which a warp has 16 tokens of every chunk. It brings the queries, too.
-__device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& at, float scale, const Walk& walk,
-                                              int warp, unsigned lane) {
+// Has operands worked out before what follows: where a later product takes them, ptxas puts their instructions between
+// those of the product before that.
+template <int N>
+__device__ __forceinline__ void work_out_now(const Operand (&x)[N]) {
+  unsigned all = 0;
+#pragma unroll
+  for (int n = 0; n < N; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) all ^= x[n][i];
+  asm volatile("{ .reg .pred never; setp.eq.u32 never, %0, 0x7fedcba9; @never nanosleep.u32 0; }" ::"r"(all)
+               : "memory");
+}
+
+// By the warpgroup of the outputs, of which a warp has 16 tokens of every chunk. It brings the queries, too. Where half
+// of the state leaves registers for them, both products have these from registers.
+template <class Memory>
+__device__ __forceinline__ void write_outputs(Memory& memory, const Place& at, float scale, const Walk& walk,
+                                              const Count& before, int warp, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
+  constexpr bool HOLDS_QUERIES = GROUPS == 1;
   const auto bring_queries = [&](int chunk) {
-    const int place = QueryRing::place(chunk - walk.silent);
+    const int place = QueryRing::place(before.shown + chunk - walk.silent);
     bring(memory.queries[place].rows, at.q, walk, chunk, memory.queries_there[place], warp == 0 && lane == 0);
   };
   bring_queries(walk.silent);
 #pragma unroll 1
   for (int chunk = 0; chunk < walk.silent; ++chunk) {
-    memory.barriers.wait_until_ready(chunk);
-    arrive_together(memory.barriers.done[KeyRing::place(chunk)], lane);
+    memory.barriers.wait_until_ready(before.chunks + chunk);
+    arrive_together(memory.barriers.done[KeyRing::place(before.chunks + chunk)], lane);
   }
 #pragma unroll 1
   for (int chunk = walk.silent; chunk < walk.chunks; ++chunk) {
     lane = worked_out_anew(lane);
-    const int shown = chunk - walk.silent, key_place = KeyRing::place(chunk), place = QueryRing::place(shown);
+    const int number = before.chunks + chunk, key_place = KeyRing::place(number);
+    const int shown = before.shown + chunk - walk.silent, place = QueryRing::place(shown);
     const ChunkGates& gates = memory.gates[key_place];
     Queries& queries = memory.queries[place];
-    Operand products[SIDE];
+    Operand products[SIDE], q[KEY_TILES];
     wait(memory.queries_there[place], QueryRing::parity(shown));
+#pragma unroll
+    for (int i = 0; i < KEY_TILES && HOLDS_QUERIES; ++i)
+      load_matrices(q[i], shared_address(queries.rows) + banded<CHUNK>(warp * TILE + lane % 16, 2 * i + lane / 16));
     fence_async_proxy();
-    synchronise<SHOWING>();
-    memory.barriers.wait_until_ready(chunk);
+    synchronise<SHOWING>();  // all warps are done with the last chunk's
+    memory.barriers.wait_until_ready(number);
     GDNBENCH_PHASE(queries);
     {
       TileSums sums[SIDE];
       Sum(&flat)[TOKEN_PAIRS] = *reinterpret_cast<Sum(*)[TOKEN_PAIRS]>(&sums);
       fence_warpgroup();
-      multiply_rows<GDN_K, CHUNK, false>(flat, matrix(queries.rows), matrix(memory.keys[key_place]));
+      if (HOLDS_QUERIES)
+        multiply_operands<GDN_K, CHUNK, false>(flat, q, matrix(memory.keys[key_place]));
+      else
+        multiply_rows<GDN_K, CHUNK, false>(flat, matrix(queries.rows), matrix(memory.keys[key_place]));
       commit_group();
-      if (shown > 0) bring_queries(chunk + 1);
+      if (HOLDS_QUERIES || shown > 0) bring_queries(chunk + 1);
       Factors factors;
       factors.load<true>(gates, warp, lane);
       factors.scale_rows(scale, scale);
@@ -294,6 +330,7 @@ __device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& 
       keep_in_place(flat);
       mask_products(products, sums, factors, warp);
       keep_in_place(products);
+      if (HOLDS_QUERIES) work_out_now(products);
     }
     const int row = warp * TILE + lane / 4;
     const float since[2] = {scale * gates.since.at(row), scale * gates.since.at(row + 8)};
@@ -303,9 +340,13 @@ __device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& 
     GDNBENCH_PHASE(begun);
     fence_async_proxy();
     fence_warpgroup();
-    multiply_rows<GDN_K, ROWS, false>(sums, matrix(queries.rows), matrix(memory.begun.rows));
+    if (HOLDS_QUERIES)
+      multiply_operands<GDN_K, ROWS, false>(sums, q, matrix(memory.begun.rows));
+    else
+      multiply_rows<GDN_K, ROWS, false>(sums, matrix(queries.rows), matrix(memory.begun.rows));
     commit_group();
-    if (shown == 0) bring_queries(chunk + 1);  // before that, a state could have been in their place
+    // Before that, a state could have been in their place.
+    if (!HOLDS_QUERIES && shown == 0) bring_queries(chunk + 1);
     wait_for_groups<0>();
     keep_in_place(sums);
     arrive_together(memory.begun.free, lane);
@@ -329,7 +370,8 @@ __device__ __forceinline__ void write_outputs(FusedMemory& memory, const Place& 
       store_matrices(shared_address(&queries.outputs[warp * TILE + lane % 16].row[i * TILE + lane / 16 * 8]), narrowed);
     }
     __syncwarp();
-    store_outputs(queries, at.output, shown * CHUNK + warp * TILE, walk.tokens - walk.silent * CHUNK, warp, lane);
+    store_outputs(queries, at.output, (chunk - walk.silent) * CHUNK + warp * TILE, walk.tokens - walk.silent * CHUNK,
+                  warp, lane);
     GDNBENCH_PHASE(output);
   }
 }
@@ -346,10 +388,10 @@ __device__ __forceinline__ void prefill(FusedMemory& memory, const Place& at, co
     if (at.new_state != nullptr) store_state(at.new_state + static_cast<size_t>(warp * TILE) * GDN_K, s, lane);
   } else if (warp < STATE_WARPS + GROUP_WARPS) {
     give_registers<120>();
-    write_outputs(memory, at, scale, walk, warp - STATE_WARPS, lane);
+    write_outputs(memory, at, scale, walk, {0, 0}, warp - STATE_WARPS, lane);
   } else {
     give_registers<72>();
-    prepare_chunks<1>(memory, at, walk, 0, warp - STATE_WARPS - GROUP_WARPS, lane);
+    prepare_chunks<1>(memory, at, walk, 0, 0, warp - STATE_WARPS - GROUP_WARPS, lane);
   }
 }
 

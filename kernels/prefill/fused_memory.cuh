@@ -9,7 +9,7 @@ constexpr int GROUPS = 2;  // of the warpgroups that carry the state
 
 namespace gdn {
 
-constexpr int FUSED_THREADS = (GROUPS + 2) * GROUP;
+constexpr int FUSED_THREADS = 4 * GROUP;
 
 // Where the rows of a head lie in a tensor [tokens, heads, 128]: from the block's first chunk's first token on.
 struct HeadRows {
@@ -36,7 +36,8 @@ struct Ring {
   static __device__ __forceinline__ int parity(int chunk) { return chunk / Places % 2; }
 };
 
-constexpr int KEY_STAGES = 4, VALUE_STAGES = 2, QUERY_STAGES = 2;
+// With half of the state in a block, two warpgroups prepare chunks: with a place less these would wait for the state.
+constexpr int KEY_STAGES = GROUPS == 1 ? 5 : 4, VALUE_STAGES = 2, QUERY_STAGES = 2;
 using KeyRing = Ring<KEY_STAGES>;
 using ValueRing = Ring<VALUE_STAGES>;
 using QueryRing = Ring<QUERY_STAGES>;
@@ -73,20 +74,33 @@ struct ChunkBarriers {
   }
 };
 
-// Shared memory of a block.
-struct FusedMemory {
-  static constexpr bool SHOWS = true;  // writes outputs
+// How many chunks a block has had before those of a walk, and how many with outputs: chunks take places in turn by their
+// number in the block.
+struct Count {
+  int chunks, shown;
+};
+
+// Of a warpgroup that prepares: the next chunk's may be begun before all warps are done with the last one's, if there is
+// no barrier in between.
+template <int Preparers>
+using OwnTriangles = TriangleTiles[2 / Preparers];
+
+// Shared memory of a block, of whose warpgroups so many prepare chunks.
+template <int Preparers>
+struct BlockMemory {
+  static constexpr bool SHOWS = true;         // writes outputs
+  static constexpr bool TAKES_TURNS = false;  // goes from one walk to the next
   static constexpr int SOLVED_STAGES = 3;
   alignas(1024) Rows keys[KEY_STAGES];
   Queries queries[QUERY_STAGES];
   Handed<GDN_K> begun;                           // S at a chunk's beginning
   Handed<CHUNK> written;                         // U^T
   alignas(1024) Triangle solved[SOLVED_STAGES];  // (I + A)^-1 diag(beta)
-  alignas(1024) Rows values[VALUE_STAGES];
+  alignas(1024) __nv_bfloat16 values[VALUE_STAGES][CHUNK * ROWS];
   ChunkGates gates[KEY_STAGES];
-  RawGates raw_gates[1][2];  // of each warpgroup that prepares
-  TriangleTiles triangles[1][2];
-  DiagonalBlocks diagonals[1][SIDE];
+  RawGates raw_gates[Preparers][2];
+  OwnTriangles<Preparers> triangles[Preparers];
+  DiagonalBlocks diagonals[Preparers][SIDE];
   float decays[FUSED_THREADS / WARP];
   ChunkBarriers barriers;
   Barrier queries_there[QUERY_STAGES];
@@ -101,9 +115,11 @@ struct FusedMemory {
   }
 };
 
+using FusedMemory = BlockMemory<1>;
+
 // Barriers of the block by number, of which __syncthreads has 0: of the warps that prepare, that work out the outputs,
-// and that carry the state.
-constexpr int PREPARING = 1, SHOWING = 2, CARRYING = 3;
+// that carry the state, and of a second warpgroup that prepares.
+constexpr int PREPARING = 1, SHOWING = 2, CARRYING = 3, SECOND_PREPARING = 4;
 
 template <int Number>
 __device__ __forceinline__ void synchronise() {

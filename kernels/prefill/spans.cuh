@@ -1,17 +1,14 @@
-// The chain from chunk to chunk for a block that takes turns (turns.cuh): as in fused.cuh, but that a chunk's tokens go
-// to the state in spans, one behind the other.
+// The chain from chunk to chunk for a block with one warpgroup that carries the state (turns.cuh): as in fused.cuh, but
+// that a chunk's tokens go to the state in two spans, one behind the other.
 #pragma once
-#include "turn_memory.cuh"
+#include "fused.cuh"
 
 namespace gdn {
 
 // What a span writes follows from what it and those before it read, so that tensor cores have the next one's products
-// while numbers of one are worked on. What is read of the state comes by a product for each span, or by one for all.
-// With fewer registers there are no spans, nor factors before their product.
-constexpr bool LOADS_EARLY = CARRYING_REGISTERS > 160;
-constexpr int SPAN_COUNT = LOADS_EARLY ? SPANS : 1, READ_COUNT = READS <= SPAN_COUNT ? READS : 1;
-constexpr int SPAN_TILES = SIDE / SPAN_COUNT;
-constexpr int SPAN_BYTES = CHUNK / SPAN_COUNT * BAND_BYTES;  // of its rows in a matrix
+// while numbers of one are worked on. What is read of the state comes by one product for all.
+constexpr int SPANS = 2, SPAN_TILES = SIDE / SPANS;
+constexpr int SPAN_BYTES = CHUNK / SPANS * BAND_BYTES;  // of its rows in a matrix
 using SpanSums = Sum[2 * SPAN_TILES];
 
 // Sums [64, 32] of A [64, 16] and B [16, 32], whose columns are rows in shared memory; added to the sums if Adds.
@@ -68,18 +65,36 @@ __device__ __forceinline__ void fade_tile(Operand& u, const Sum* written, const 
   }
 }
 
+// By one thread, where `is_one`: the block's rows of a chunk's values, as `bring` does with whole heads.
+template <class Memory>
+__device__ __forceinline__ void bring_values(Memory& memory, const HeadRows& v, const Walk& walk, int chunk, int number,
+                                             bool is_one) {
+  static_assert(ROWS == BAND, "a box has as many columns");
+  const int place = ValueRing::place(number);
+  asm volatile(
+      "{ .reg .pred one; setp.ne.b32 one, %6, 0;\n"
+      "@one mbarrier.arrive.expect_tx.shared::cta.b64 _, [%5], %7;\n"
+      "@one cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
+      "[%5];}" ::"r"(shared_address(memory.values[place])),
+      "l"(v.map), "r"(v.column), "r"(v.head), "r"(v.token + chunk * CHUNK),
+      "r"(shared_address(&memory.barriers.values_there[place])), "r"(static_cast<int>(is_one && chunk < walk.chunks)),
+      "n"(static_cast<int>(sizeof(memory.values[place])))
+      : "memory");
+}
+
 // By warp `warp` of those that carry the state: takes its 16 rows of the state through the chunks.
-__device__ __forceinline__ void carry_state(State& s, TurnMemory& memory, const HeadRows& v, const Walk& walk,
+template <class Memory>
+__device__ __forceinline__ void carry_spans(State& s, Memory& memory, const HeadRows& v, const Walk& walk,
                                             const Count& before, int warp, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
 #pragma unroll 1
   for (int chunk = 0; chunk < walk.chunks; ++chunk) {
     const bool is_shown = chunk >= walk.silent;
-    const int number = before.chunks + chunk, place = ChunkPlaces::place(number);
+    const int number = before.chunks + chunk, place = KeyRing::place(number);
     const int shown = before.shown + max(chunk - walk.silent, 0);
     const ChunkGates& gates = memory.gates[place];
-    SpanSums sums[SPAN_COUNT];
-    Sum whole[TOKEN_PAIRS];  // what all tokens read, if one product gives it
+    SpanSums sums[SPANS];
+    Sum whole[TOKEN_PAIRS];  // what all tokens read
     Operand begun[KEY_TILES], r[SIDE], u[SIDE];  // r begins as v
     float4 since[SIDE], until[SIDE];
     const auto load_factors = [&](float4(&to)[SIDE], const ByLane& from) {
@@ -90,55 +105,42 @@ __device__ __forceinline__ void carry_state(State& s, TurnMemory& memory, const 
     for (int k = 0; k < KEY_TILES; ++k) narrow(begun[k], s[2 * k], s[2 * k + 1]);
     keep_in_place(begun);
     GDNBENCH_PHASE_USING(narrow, begun);
-    memory.wait_until_ready(number);
+    memory.barriers.wait_until_ready(number);
     GDNBENCH_PHASE(ready);
     fence_warpgroup();
-    if (READ_COUNT == 1) {
-      multiply_operands<GDN_K, CHUNK, false>(whole, begun, matrix(memory.keys[place]));
-      commit_group();
-    }
-#pragma unroll
-    for (int span = 0; span < SPAN_COUNT && READ_COUNT > 1; ++span) {
-      multiply_span<KEY_TILES>(sums[span], begun, span_of(matrix(memory.keys[place]), span));
-      commit_group();
-    }
+    multiply_operands<GDN_K, CHUNK, false>(whole, begun, matrix(memory.keys[place]));
+    commit_group();
     // What needs no product is done while it is worked out; waits keep ptxas from putting it between the products, or
     // behind them.
     wait(memory.begun.free, (shown + 1) % 2);
     keep_in_place(s);
     decay_state(s, gates.whole);
     keep_in_place(s);
-    if (LOADS_EARLY) load_factors(since, gates.since);
+    load_factors(since, gates.since);
     if (is_shown) store_rows<ROWS>(shared_address(memory.begun.rows), begun, warp, lane);
-    wait(memory.values_there[ValueRing::place(number)], ValueRing::parity(number));
+    wait(memory.barriers.values_there[ValueRing::place(number)], ValueRing::parity(number));
     load_values(r, shared_address(memory.values[ValueRing::place(number)]), warp, lane, banded<CHUNK>);
     if (own_tokens(walk, chunk) < CHUNK) clear_tokens(r, own_tokens(walk, chunk), lane);
     // All warps are done with those of the last chunk: outputs have begun it, or wait for nothing.
-    if (shown == 0) memory.wait_until_done(number - 1);
+    if (shown == 0) memory.barriers.wait_until_done(number - 1);
     bring_values(memory, v, walk, chunk + 1, number + 1, warp == 0 && lane == 0);
     keep_in_place(r);
-    // Of the groups of products that were committed, those of the spans behind one need not be complete.
-    constexpr int BEHIND = SPAN_COUNT - 1;
+    wait_for_groups<0>();
+    keep_in_place(whole);
 #pragma unroll
-    for (int span = 0; span < SPAN_COUNT; ++span) {
-      if (span < READ_COUNT) wait_for_groups<READ_COUNT - 1>();
-      if (READ_COUNT > 1)
-        keep_in_place(sums[span]);
-      else if (span == 0)
-        keep_in_place(whole);
-      if (span == BEHIND && is_shown) arrive_together(memory.begun.there, lane);
+    for (int span = 0; span < SPANS; ++span) {
+      if (span > 0 && is_shown) arrive_together(memory.begun.there, lane);
       GDNBENCH_PHASE(read);
-      if (!LOADS_EARLY) load_factors(since, gates.since);
 #pragma unroll
       for (int i = 0; i < SPAN_TILES; ++i) {
         const int tile = span * SPAN_TILES + i;
-        subtract_tile(r[tile], READ_COUNT == 1 ? &whole[2 * tile] : &sums[span][2 * i], since[tile]);
+        subtract_tile(r[tile], &whole[2 * tile], since[tile]);
       }
       keep_in_place(r);
       GDNBENCH_PHASE_USING(subtract, r);
-      if (span == 0) wait(memory.inverse_there[place], ChunkPlaces::parity(number));
+      if (span == 0) wait(memory.barriers.inverse_there[place], KeyRing::parity(number));
       GDNBENCH_PHASE(inverse);
-      const Matrix solved = span_of(matrix(memory.solved[Solved::place(number)]), span);
+      const Matrix solved = span_of(matrix(memory.solved[number % Memory::SOLVED_STAGES]), span);
       fence_warpgroup();
       if (span == 0)
         multiply_span<SPAN_TILES>(sums[span], r, solved);
@@ -149,8 +151,8 @@ __device__ __forceinline__ void carry_state(State& s, TurnMemory& memory, const 
     load_factors(until, gates.until);
     wait(memory.written.free, (shown + 1) % 2);
 #pragma unroll
-    for (int span = 0; span < SPAN_COUNT; ++span) {
-      wait_for_groups<BEHIND>();
+    for (int span = 0; span < SPANS; ++span) {
+      wait_for_groups<SPANS - 1>();  // the group of the span behind this one need not be complete
       keep_in_place(sums[span]);
       GDNBENCH_PHASE(write);
 #pragma unroll
@@ -176,7 +178,7 @@ __device__ __forceinline__ void carry_state(State& s, TurnMemory& memory, const 
     }
     wait_for_groups<0>();
     keep_in_place(s);
-    arrive_together(memory.done[place], lane);
+    arrive_together(memory.barriers.done[place], lane);
     GDNBENCH_PHASE(add);
   }
 }

@@ -13,7 +13,7 @@ constexpr int PREPARERS = 2;
 
 // Shared memory of a block, as the functions of fused.cuh know it.
 struct TransitionMemory {
-  static constexpr bool SHOWS = false;
+  static constexpr bool SHOWS = false, TAKES_TURNS = false;
   static constexpr int SOLVED_STAGES = 4;  // a warpgroup has two of its own
   // In place of what is handed on to the warpgroup of the outputs: nothing ever is.
   struct Unused {
@@ -22,10 +22,10 @@ struct TransitionMemory {
   };
   alignas(1024) Rows keys[KEY_STAGES];
   alignas(1024) Triangle solved[SOLVED_STAGES];
-  alignas(1024) Rows values[VALUE_STAGES];
+  alignas(1024) __nv_bfloat16 values[VALUE_STAGES][CHUNK * ROWS];
   ChunkGates gates[KEY_STAGES];
   RawGates raw_gates[PREPARERS][2];
-  TriangleTiles triangles[PREPARERS][2];
+  OwnTriangles<PREPARERS> triangles[PREPARERS];
   DiagonalBlocks diagonals[PREPARERS][SIDE];
   float decays[FUSED_THREADS / WARP], greatest[STATE_WARPS];
   ChunkBarriers barriers;
@@ -109,7 +109,7 @@ __device__ __forceinline__ void find_transition(TransitionMemory& memory, const 
   } else {
     give_registers<96>();
     const int group = warp / GROUP_WARPS - GROUPS;
-    prepare_chunks<PREPARERS>(memory, from, walk, group, warp % GROUP_WARPS, lane);
+    prepare_chunks<PREPARERS>(memory, from, walk, 0, group, warp % GROUP_WARPS, lane);
   }
 }
 

@@ -1,4 +1,4 @@
-"""prefill-v5 with a cut at each checkpoint: the state at the end of a segment is one, and goes out from registers.
+"""prefill-v6 with a cut at each checkpoint: the state at the end of a segment is one, and goes out from registers.
 
 Each segment has EVERY tokens. Where checkpoints lie far apart, a sequence has fewer segments than a GPU has SMs for.
 """
@@ -12,10 +12,8 @@ THREADS = 512
 ROWS = 16  # of states that a block composes
 MOST_CUTS = 1024  # of a sequence
 TRANSITION = 128 * 128 // 2 + 128 * 128 + 128 + 32  # fp32 that the struct Transition takes
-TRANSITION_BYTES = 168800  # what the kernel's struct TransitionMemory takes
-COMPOSE_BYTES = 4 * (32768 + 8192 + 512 + 16) + 16 * 272 + 16 * 16 + 8 * 8 + 4 * MOST_CUTS  # and ComposeMemory
 COMPOSE_THREADS = 5 * 32
-BLOCK_BYTES = 231264  # and FusedMemory
+BLOCK_BYTES = 231264  # what the kernel's struct FusedMemory takes; those of the other launches take less
 
 
 def _chunks(shape: Shape) -> list[int]:
@@ -54,7 +52,7 @@ kernel = CudaKernel(
             entry="gdn_checkpoints_transitions",
             grid=lambda shape, p: (2, max(_cuts(shape), 1), shape.HV),
             block=lambda shape, p: THREADS,
-            shared_bytes=lambda shape, p: TRANSITION_BYTES,
+            shared_bytes=lambda shape, p: BLOCK_BYTES,
             arguments=(
                 TensorMap("k", box=BOX),
                 TensorMap("v", box=BOX),
@@ -73,8 +71,9 @@ kernel = CudaKernel(
             entry="gdn_checkpoints_compose",
             grid=lambda shape, p: (shape.V // ROWS, shape.HV, len(shape.lengths)),
             block=lambda shape, p: COMPOSE_THREADS,
-            shared_bytes=lambda shape, p: COMPOSE_BYTES,
+            shared_bytes=lambda shape, p: BLOCK_BYTES,
             arguments=("cu_seqlens", "fates", "transitions", "begun"),
+            begins_early=True,
         ),
         CudaLaunch(
             entry="gdn_checkpoints",
@@ -96,10 +95,10 @@ kernel = CudaKernel(
                 "output",
                 "new_state",
                 "checkpoints",
-                "fates",
                 "begun",
                 "N",
             ),
+            begins_early=True,
         ),
     ),
 )

@@ -1,4 +1,7 @@
-"""v5 whose launches overlap: where a head forgets soon, its outputs wait for neither of the launches before."""
+"""v4 for heads that remember, too: two launches before it find the states at the beginnings of segments.
+
+The launches overlap: where a head forgets soon, its outputs wait for neither of those before.
+"""
 
 from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape, TensorMap, TensorSpec
 
@@ -7,10 +10,10 @@ BOX = (CHUNK, 1, 64)  # of q, k and v: tokens of a head, and a band of columns
 THREADS = 512
 ROWS = 16  # of states that a block composes
 TRANSITION = 128 * 128 // 2 + 128 * 128 + 128 + 32  # fp32 that the struct Transition takes
-TRANSITION_BYTES = 168800  # what the kernel's struct TransitionMemory takes
-COMPOSE_BYTES = 4 * (32768 + 8192 + 512 + 16) + 16 * 272 + 16 * 16 + 8 * 8  # and ComposeMemory, without the fates
 COMPOSE_THREADS = 5 * 32
-BLOCK_BYTES = 231264  # and FusedMemory
+# What the kernel's struct FusedMemory takes. The launches before that need less ask for as much, so that no SM has to
+# divide its memory anew.
+BLOCK_BYTES = 231264
 
 
 def _chunks(shape: Shape) -> list[int]:
@@ -37,30 +40,20 @@ def _segments(shape: Shape, params: Params) -> int:
     return max(params.BLOCKS // shape.HV, 1)
 
 
-def _compose_bytes(shape: Shape, params: Params) -> int:
-    return COMPOSE_BYTES + 4 * _segments(shape, params) * params.CUTS
-
-
 kernel = CudaKernel(
     name="prefill-v6",
     target="sm_90a",
     params={
         "BLOCKS": Param(
             default=128,
-            choices=(1, 4, 16, 32, 64, 96, 112, 120, 128, 256),
+            choices=(1, 4, 16, 64, 96, 120, 128),
             doc="blocks that sequences are cut for, not counting the last segment of each; 1 leaves them whole",
         ),
-        "CUTS": Param(default=1, choices=(1, 2, 4), doc="transitions in a segment, worked out side by side"),
+        "CUTS": Param(default=1, choices=(1, 2), doc="transitions in a segment, worked out side by side"),
         "SILENT": Param(
             default=8,
-            choices=(4, 8, 16),
+            choices=(4, 8),
             doc="chunks before its segment that a block of outputs goes through at most; where more matter, it waits",
-        ),
-        "LAST_FIRST": Param(default=1, choices=(0, 1), doc="1: the last segments' outputs first"),
-        "ALIKE": Param(
-            default=1,
-            choices=(0, 1),
-            doc="1: all launches ask for the shared memory of the last, so that no SM has to divide its memory anew",
         ),
     },
     scratch=(
@@ -73,7 +66,7 @@ kernel = CudaKernel(
             entry="gdn_prefill_transitions",
             grid=lambda shape, p: (2, max(_cuts(shape, p), 1), shape.HV),
             block=lambda shape, p: THREADS,
-            shared_bytes=lambda shape, p: max(TRANSITION_BYTES, BLOCK_BYTES * p.ALIKE),
+            shared_bytes=lambda shape, p: BLOCK_BYTES,
             arguments=(
                 TensorMap("k", box=BOX),
                 TensorMap("v", box=BOX),
@@ -93,7 +86,7 @@ kernel = CudaKernel(
             entry="gdn_prefill_compose",
             grid=lambda shape, p: (shape.V // ROWS, shape.HV, len(shape.lengths)),
             block=lambda shape, p: COMPOSE_THREADS,
-            shared_bytes=lambda shape, p: max(_compose_bytes(shape, p), BLOCK_BYTES * p.ALIKE),
+            shared_bytes=lambda shape, p: BLOCK_BYTES,
             arguments=("cu_seqlens", "fates", "transitions", "begun", "CHUNKS"),
             begins_early=True,
         ),
@@ -122,4 +115,5 @@ kernel = CudaKernel(
             begins_early=True,
         ),
     ),
+    invariant=("order", "rerun"),
 )

@@ -1,12 +1,12 @@
-// One launch, as in v4, for 64 rows of the state in a block or for 128; where there is more to do than SMs, blocks take
-// turns. How the grid lies tells which: along x a block for each segment, along y blocks that take whole sequences.
+// One launch, as in v4, for 64 rows of the state in a block; where there is more to do than SMs, blocks take turns. How
+// the grid lies tells which: along x a block for each segment, along y blocks that take whole sequences.
 #include "turns.cuh"
 
 // Of all sequences, not counting the last of each; the declaration counts them, too.
 constexpr int SEGMENTS = BLOCKS / (GDN_HV * gdn::PARTS) > 1 ? BLOCKS / (GDN_HV * gdn::PARTS) : 1;
 
 // Turn ((n * HV) + h) * PARTS + i: rows i * ROWS … of the state of value head h, in segment or sequence n.
-extern "C" __global__ void __launch_bounds__(gdn::BLOCK_GROUPS* gdn::GROUP, 1)
+extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
     gdn_prefill(const __grid_constant__ gdn::TensorMap q, const __grid_constant__ gdn::TensorMap k,
                 const __grid_constant__ gdn::TensorMap v, const float* __restrict__ state, const float* __restrict__ A_log,
                 const float* __restrict__ dt_bias, const __nv_bfloat16* __restrict__ a,
@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(gdn::BLOCK_GROUPS* gdn::GROUP, 1)
   if (threadIdx.x == gdn::WARP)
     for (const gdn::TensorMap* map : {&q, &k, &v}) gdn::prefetch(*map);
   if (threadIdx.x == 0) memory.initialise();
-  if (warp >= gdn::GROUP_WARPS && warp < gdn::GROUP_WARPS + gdn::SOLVED_PLACES)
+  if (warp >= gdn::GROUP_WARPS && warp < gdn::GROUP_WARPS + gdn::TurnMemory::SOLVED_STAGES)
     gdn::clear_above(memory.solved[warp - gdn::GROUP_WARPS], lane);
   const int size = gdn::segment_chunks(static_cast<int>(chunks), SEGMENTS);
   gdn::Segment segment = {first / (GDN_HV * gdn::PARTS), 0, 0};
