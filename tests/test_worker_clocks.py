@@ -60,7 +60,7 @@ class BlockingKernel:
 
 
 class Rotation:
-    is_in_place, tuned = False, ()
+    is_in_place, runs_python, tuned = False, True, ()
 
     def __init__(self, gpu, times_us):
         self._gpu, self._times_us, self.fails, self._at = gpu, times_us, False, 0

@@ -27,7 +27,8 @@ from gdnbench.workers.task import Task
 
 ROUNDS = 8
 """Rounds of each extreme, after the burn-in: on an H100, 4 left 1 % unclear for half of the decode kernels."""
-SAMPLES = 32
+SAMPLES = 16
+"""Samples of a round, half of a run's: both extremes lie at the same placements, whose effect cancels."""
 
 _Group = tuple[Variant, Workload]  # the workload for all of its profiles
 

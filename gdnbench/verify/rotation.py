@@ -27,7 +27,7 @@ from gdnbench.launch.numerics import Numerics, load_captured, load_numerics
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import is_captured
-from gdnbench.model.kernel import CudaKernel, Kernel
+from gdnbench.model.kernel import CudaKernel, Kernel, TorchKernel
 from gdnbench.model.status import GateResult
 from gdnbench.model.workload import Workload
 from gdnbench.store.journal import BUILD_STEPS, BURN_IN, StepBegun
@@ -251,6 +251,7 @@ class Rotation:
 
     Without `checks` of its launches, which give each new inputs, the tensors stay unchanged. `is_in_place`: a launch
     changes the inputs of the next at its placement, until renewed. `bound` has launchers, by number of a placement.
+    `runs_python`: a launch runs Python that is not gdnbench's.
     """
 
     def __init__(
@@ -260,9 +261,11 @@ class Rotation:
         checks: TimedChecks | None = None,
         *,
         is_in_place: bool = False,
+        runs_python: bool = True,
         bound: dict[int, Launcher] | None = None,
     ) -> None:
         self.is_in_place = is_in_place
+        self.runs_python = runs_python
         self.tuned: tuple[str, ...] = ()
         self._bind = bind
         self._bound = {} if bound is None else bound
@@ -366,8 +369,14 @@ def bind_cases(
         checks = None
         if case.id not in task.left_alone:
             checks = TimedChecks(entry.kernel, checked[case.workload], *launches_of(task, case.id))
-        in_place = bool(entry.kernel.in_place)
-        rotations[case.id] = Rotation(bind, placements[sizes], checks, is_in_place=in_place, bound=bound)
+        rotations[case.id] = Rotation(
+            bind,
+            placements[sizes],
+            checks,
+            is_in_place=bool(entry.kernel.in_place),
+            runs_python=isinstance(entry.kernel, TorchKernel),
+            bound=bound,
+        )
         device.synchronize()
         if not isinstance(entry.kernel, CudaKernel):
             rotations[case.id].tuned = choices.of(entry.kernel.name, task.launched.get(case.id, ()))

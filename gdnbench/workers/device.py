@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from traceback import walk_stack
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import torch
 from cuda.bindings import driver
@@ -230,22 +230,26 @@ def capture(run: Launcher, *, strict: bool, pool: Any = None) -> CapturedCall:
     return CapturedCall(graph, tuple(outputs), kernels, list_launched(handle), len(kinds))
 
 
-BeginStep = Callable[[StepBegun], None]
-"""Announces a step to the parent."""
+class BeginStep(Protocol):
+    """Announces a step to the parent; `check`: whether what ran since the last one may have replaced functions."""
+
+    def __call__(self, step: StepBegun, *, check: bool = True) -> None:
+        """Announces the step, after the check."""
 
 
 @contextmanager
 def report_failure(channel: EventChannel, device: WorkerDevice, roots: Sequence[str]) -> Iterator[BeginStep]:
     """Reports a case that raises, tampers or is wrong to the parent, and swallows the exception; the worker must end.
 
-    Replaced functions are found when the next step begins. Files and lines below `roots` are reported. Exceptions
-    outside any case's step are raised.
+    Replaced functions are found when the next step that checks begins. Files and lines below `roots` are reported.
+    Exceptions outside any case's step are raised.
     """
     case_id, watch = "", TamperWatch(device)
 
-    def begin(step: StepBegun) -> None:
+    def begin(step: StepBegun, *, check: bool = True) -> None:
         nonlocal case_id
-        watch.check()
+        if check:
+            watch.check()
         case_id = step.case
         channel.send(step)
 

@@ -76,9 +76,11 @@ class _Rounds:
     def measure(self, position: int, ids: tuple[str, ...]) -> None:
         number = self.task.round_number(position)
         sm_mhz, checked = {}, {}
+        ran_python = False
         self._recorder.start()
         for case_id in ids:
-            self.begin(StepBegun(case_id, "measure", self.task.step_limit_s))
+            self.begin(StepBegun(case_id, "measure", self.task.step_limit_s), check=ran_python)
+            ran_python = self.rotations[case_id].runs_python
             timed, is_last = self.task.samples[case_id], self.task.is_last(position)
             self.rotations[case_id].open(position, number, is_last=is_last, timed=timed)
             sm_mhz[case_id], checked[case_id] = self._launch(case_id)
@@ -87,7 +89,7 @@ class _Rounds:
         if len(cases) != len(ids):
             raise RuntimeError(f"CUPTI recorded {len(cases)} of {len(ids)} cases in round {number}")
         for case_id, activities in zip(ids, cases, strict=True):
-            self.begin(StepBegun(case_id, "read records", self.task.step_limit_s))
+            self.begin(StepBegun(case_id, "read records", self.task.step_limit_s), check=False)
             launches = split_launches(activities, OWN_PREFIX)[WARM_UPS:]
             if reason := deviation(launches, self.task.launched.get(case_id, ())):
                 raise WrongWhenTimedError(reason)
