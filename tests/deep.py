@@ -142,10 +142,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
     "Other machines: what another engine shows, too": {
         "test_remote_local.py::test_the_kernels_of_a_project_are_meant_there_as_here": 1,
         "test_mcp_process.py::test_a_call_goes_to_a_target_and_its_progress_comes_back": 0,
-        "test_remote_modal.py::test_ctrl_c_brings_home_what_is_finished_and_terminates_the_sandbox": 0,
-        "test_remote_modal.py::test_of_a_sandbox_that_ends_nothing_is_kept_and_the_message_says_so": 0,
         "test_remote_slurm.py::test_a_job_that_is_cancelled_comes_home_with_what_is_finished_and_resume_goes_on": 0,
-        "test_remote_modal.py::test_a_run_in_a_sandbox_is_as_one_here_and_the_sandbox_is_terminated": 0,
         "test_remote_slurm.py::test_ctrl_c_in_the_queue_of_a_login_node_leaves_no_job": 0,
         "test_remote_slurm.py::test_a_run_on_a_node_is_as_one_here_and_leaves_no_job": 0,
         "test_remote_slurm.py::test_a_sweep_over_four_tasks_is_the_sweep_of_one_point_by_point": 0,

@@ -15,8 +15,8 @@ import gdnbench
 from gdnbench.catalog.catalog import default_roots, place_named
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.process.events import NoteMade, Observer, StepChanged
-from gdnbench.remote.host import Host, LocalHost, ModalHost, Requirements, SshHost, last_line, shell
-from gdnbench.remote.targets import ModalTarget, NamedTarget
+from gdnbench.remote.host import Host, LocalHost, SshHost, last_line, shell
+from gdnbench.remote.targets import NamedTarget
 from gdnbench.remote.transfer import files_under, hash_of, pack
 
 FOLDER = "sources"
@@ -106,6 +106,14 @@ touch "$2/{WHOLE}"
 
 
 @dataclass(frozen=True)
+class Requirements:
+    """What an environment is made of, as pip takes it: requirements, and the text of a file of pins."""
+
+    packages: tuple[str, ...] = ()
+    constraints: str = ""
+
+
+@dataclass(frozen=True)
 class Prepared:
     """A target that is ready for a job: its host, and there its folder, interpreter, gdnbench and roots of kernels."""
 
@@ -117,10 +125,7 @@ class Prepared:
 
 
 def open_host(named: NamedTarget) -> Host:
-    """Returns a target's host, which the caller closes; MachineError without `ssh` or Modal's client."""
-    target = named.target
-    if isinstance(target, ModalTarget):
-        return ModalHost(target, Requirements() if target.python else requirements())
+    """Returns a target's host, which the caller closes; MachineError without `ssh`."""
     return SshHost(named.ssh_host) if named.ssh_host else LocalHost()
 
 
@@ -129,9 +134,6 @@ def prepare(named: NamedTarget, host: Host, observer: Observer, roots: Sequence[
 
     `roots` are the folders of kernels to send, by default those that commands here find.
     """
-    if isinstance(named.target, ModalTarget):
-        note = "starting a sandbox; Modal makes its image once: torch and its libraries, some gigabytes"
-        observer(NoteMade(note))
     observer(StepChanged(f"connecting to {host.name}"))
     trees = {hash_of(files): files for files in _trees(roots or default_roots())}
     wanted = requirements()

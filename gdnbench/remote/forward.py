@@ -46,7 +46,6 @@ from gdnbench.remote.environment import Prepared, prepare, put_files
 from gdnbench.remote.host import Host, last_line, shell
 from gdnbench.remote.job import INPUTS, JOB, OUT, RemoteJob, run_id
 from gdnbench.remote.targets import (
-    ModalTarget,
     NamedTarget,
     SlurmTarget,
     check_trusted,
@@ -320,8 +319,6 @@ class Forwarded:
     @property
     def recovery_hint(self) -> str:
         """How to get what is finished there and not here."""
-        if isinstance(self.named.target, ModalTarget):
-            return f"run it again: {self.named.name} keeps nothing, and what was finished there is gone"
         if not self.runs or not VERBS[self.job.verb].splits:
             return f"run it again; what it left there is in {self.leftover}"
         own = ["--on", self.named.name, *out_option(self.homes.results)]

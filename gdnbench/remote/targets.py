@@ -31,7 +31,6 @@ from gdnbench.wording import nearest_names
 WORKDIR = "~/.cache/gdnbench-jobs"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _FIX = "see docs/remote.md"
-_NO_PART_OF_A_MODEL = re.compile(r"(-\d+GB)?!?\Z")
 
 Line = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
 SshName = Annotated[str, msgspec.Meta(min_length=1, max_length=300, pattern=r"^[^-\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*\Z")]
@@ -41,14 +40,11 @@ FolderName = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^(/|~/)[^:\x
 """An absolute folder, or one in the home folder; no colon, which separates folders in a variable."""
 
 
-class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    gpus: list[Line] = []
     python: str = ""
     workdir: FolderName = WORKDIR
     environment: dict[VariableName, str] = {}
-
-
-class _Machine(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    gpus: list[Line] = []
 
 
 class SshTarget(_Machine, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="ssh"):
@@ -77,29 +73,8 @@ class SlurmTarget(_Machine, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     tasks: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
 
 
-ModalGpu = Annotated[str, msgspec.Meta(max_length=50, pattern=r"^(?!A100!?\Z)[A-Z0-9][A-Z0-9-]*!?\Z")]
-"""A GPU as Modal names it, one of one model: `A100` may be either of two, and `B200+` a better one."""
-
-ImageName = Annotated[str, msgspec.Meta(max_length=300, pattern=r"^([^-\s\x00-\x1f\x7f][^\s\x00-\x1f\x7f]*)?\Z")]
-"""An image of a registry, `registry.example/image:tag`; empty for none."""
-
-
-class ModalTarget(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="modal"):
-    """A sandbox of Modal's for one command, at most `timeout_s` seconds; no `image` is Debian with Python."""
-
-    gpu: ModalGpu
-    image: ImageName = ""
-    timeout_s: Annotated[int, msgspec.Meta(ge=60, le=24 * 60 * 60)] = 60 * 60
-    workdir: FolderName = "/tmp/gdnbench-jobs"
-
-    @property
-    def gpus(self) -> list[str]:
-        """The model of its GPU, as `--gpu` takes it: `A100-80GB` is an `a100`."""
-        return [_NO_PART_OF_A_MODEL.sub("", self.gpu, count=1).lower()]
-
-
-Target = SshTarget | LocalTarget | SlurmTarget | ModalTarget
-KINDS = ("ssh", "slurm", "modal", "local")
+Target = SshTarget | LocalTarget | SlurmTarget
+KINDS = ("ssh", "slurm", "local")
 
 
 @dataclass(frozen=True)
@@ -112,14 +87,12 @@ class NamedTarget:
 
     @property
     def described(self) -> str:
-        """Its kind and host: `ssh gpu1`; of one without, its GPU: `modal B200`."""
+        """Its kind and host: `ssh gpu1`."""
         match self.target:
             case SshTarget(host=host):
                 return f"ssh {host}"
             case SlurmTarget(login=login):
                 return f"slurm {login}".rstrip()
-            case ModalTarget(gpu=gpu):
-                return f"modal {gpu}"
             case LocalTarget():
                 return "local"
 
@@ -136,7 +109,7 @@ class NamedTarget:
         match self.target:
             case SshTarget(host=host) | SlurmTarget(login=host):
                 return host
-            case LocalTarget() | ModalTarget():
+            case LocalTarget():
                 return ""
 
 

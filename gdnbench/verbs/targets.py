@@ -104,9 +104,6 @@ def init(
         typer.Option("--ssh", metavar="HOST", help="The host, as `ssh HOST` reaches it; with --slurm the login node."),
     ] = "",
     slurm: Annotated[bool, typer.Option("--slurm", help="A cluster, on which `srun` runs commands.")] = False,
-    modal: Annotated[
-        bool, typer.Option("--modal", help="A sandbox of modal.com's, with the one GPU that --gpu names.")
-    ] = False,
     option: Annotated[
         list[str] | None, typer.Option("--option", metavar="OPTION", help="Of srun, --option=--gres=gpu:1; repeatable.")
     ] = None,
@@ -122,28 +119,21 @@ def init(
     ] = "",
     user: Annotated[bool, typer.Option("--user", help="In your own settings, not in the project's folder.")] = False,
 ) -> None:
-    """Add a machine that ssh reaches, a cluster of Slurm's, or sandboxes of Modal's to `gdnbench.toml`."""
+    """Add a machine that ssh reaches, or a cluster of Slurm's, to `gdnbench.toml`."""
     from gdnbench.remote.targets import add_target, is_trusted, project_config, trust, user_config
 
     if tasks > 1 and not slurm:
         raise UsageError("--tasks is for --slurm", "leave --tasks out")
-    if modal and (ssh or slurm or option or len(gpu or []) != 1):
-        raise UsageError(
-            "--modal goes with one --gpu, and with no --ssh, --slurm or --option", "as in: --modal --gpu b200"
-        )
     fields: dict[str, Any]
-    if modal:
-        fields = {"kind": "modal", "gpu": (gpu or [""])[0].upper()}
-    elif slurm:
+    if slurm:
         fields = {"kind": "slurm", **({"login": ssh} if ssh else {}), "options": option or []}
         fields |= {"tasks": tasks} if tasks > 1 else {}
     elif ssh and not option:
         fields = {"kind": "ssh", "host": ssh}
     else:
         said = "--option is for --slurm" if ssh else "it is not said how to reach it"
-        raise UsageError(said, "give --ssh HOST, --modal, or --slurm, with --ssh LOGIN where srun is not here")
-    fields |= {} if modal else {"gpus": gpu or []}
-    fields |= {"python": python} if python else {}
+        raise UsageError(said, "give --ssh HOST, or --slurm, with --ssh LOGIN where srun is not here")
+    fields |= {"gpus": gpu or [], **({"python": python} if python else {})}
     path = user_config() if user else project_config()
     is_ones_own = not path.exists() or is_trusted(path)
     add_target(path, name, fields)
