@@ -12,10 +12,6 @@ _TRITON = """\"\"\"A test's.\"\"\"
 from gdnbench import Param, TritonKernel, TritonLaunch
 kernel = TritonKernel(name="test-source", {declared})
 """
-_CUDA = """\"\"\"A test's.\"\"\"
-from gdnbench import CudaKernel, Param
-kernel = CudaKernel(name="test-source", {declared})
-"""
 _ROWS = "grid=lambda workload, p: (workload.M,)"
 _IMPORTS = "import triton\nimport triton.language as tl\n"
 
@@ -37,10 +33,6 @@ class Bench:
     def triton(self, source, declared=_ROWS, label="test-source"):
         """The findings in Triton functions."""
         return self._lint("kernel.py", _IMPORTS + source, _TRITON.format(declared=_with_entry(declared)), label)
-
-    def cuda(self, source, declared=_ROWS + ", block=lambda workload, p: 128"):
-        """The findings in CUDA functions."""
-        return self._lint("kernel.cu", source, _CUDA.format(declared=_with_entry(declared)), "test-source")
 
     def _lint(self, file, source, variant, label):
         folder = self.root / "rows" / "mine"

@@ -35,10 +35,3 @@ def test_a_comment_silences_its_rule_on_its_line(tmp_path, comment, silenced):
 def test_a_comment_without_a_reason_is_told_what_it_lacks(tmp_path):
     [finding] = Bench(tmp_path).triton(SOURCE.format(comment="  # gdnbench: ignore[T4]")).findings
     assert finding.remedy == "say why behind ignore[T4]: without a reason it does nothing"
-
-
-def test_a_comment_of_cuda(tmp_path):
-    body = "const int row = blockIdx.x; y[row * AXIS_N] = 1.f;"
-    source = f"__global__ void rows(float* y) {{{{ {body} }}}}  // gdnbench: ignore[C5] {{why}}\n"
-    assert Bench(tmp_path).cuda(source.format(why="one warp")).silenced == 1
-    assert Bench(tmp_path / "other").cuda(source.format(why="")).silenced == 0

@@ -19,6 +19,19 @@ H200 = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
 NAMES = ["source", "build", "numbers", "sanitizer", "suite"]
 ABLE = VARIANT.replace("    grid=", '    check=lambda workload: "too few rows" if workload.M < 65 else "",\n    grid=')
 
+UNMASKED = """\"\"\"A test's.\"\"\"
+from gdnbench import TritonKernel
+kernel = TritonKernel(name="gemm-unmasked", entry="gemm", grid=lambda workload, p: (1,))
+"""
+UNMASKED_SOURCE = """import triton
+import triton.language as tl
+
+
+@triton.jit
+def gemm(C):
+    tl.store(C + tl.arange(0, 16384), 0.0)
+"""
+
 
 @pytest.fixture(scope="module")
 def root(same_root):
@@ -29,7 +42,7 @@ def root(same_root):
     write_kernel(folder, "large", variant=ABLE)
     write_kernel(folder, "none", variant=ABLE.replace("M < 65", "M > 0"))
     write_kernel(folder, "nobuild", SOURCE.replace("float sum", "flaot sum"))
-    write_kernel(folder, "overflowing", SOURCE.replace("C[at]", "C[at * 100000000 / 100000000]"))
+    (write_kernel(folder, "unmasked", variant=UNMASKED) / "kernel.py").write_text(UNMASKED_SOURCE)
     return folder
 
 
@@ -152,11 +165,11 @@ def test_what_does_not_build_is_told_with_the_compilers_words(ready, command_lin
 
 
 def test_a_finding_of_lint_fails(ready, command_line, stored, verified):
-    stored("gemm-overflowing")
-    code, document = ready("gemm-overflowing")
+    stored("gemm-unmasked")
+    code, document = ready("gemm-unmasked")
     assert code == ExitCode.REGRESSION
     assert statuses(document)["source"] == "failed"
-    assert "kernel.cu:10: C5" in document["checks"]["source"]["what"]
+    assert "kernel.py:7: T1" in document["checks"]["source"]["what"]
     assert command_line(*shlex.split(document["next"])[1:])[0] == ExitCode.REGRESSION
 
 

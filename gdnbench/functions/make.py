@@ -22,6 +22,7 @@ import torch
 
 from gdnbench.errors import DeclarationError, GdnbenchError, UnknownNameError, UsageError
 from gdnbench.functions.ask import FunctionsMade, FunctionsRefused, FunctionsRequest
+from gdnbench.functions.cuda_source import read_kernels
 from gdnbench.functions.load import (
     bind_function,
     draw,
@@ -33,7 +34,6 @@ from gdnbench.functions.load import (
 )
 from gdnbench.functions.reference import FunctionName, parse_tensors, workloads_of
 from gdnbench.launch.workspace import TORCH_DTYPES
-from gdnbench.lint.cuda_source import read_cuda
 from gdnbench.model.declaration import Dtype, ExactGate, RoundoffGate, TensorSpec
 from gdnbench.origin import cached_folder, functions_folder
 from gdnbench.process.channel import Channel, decode
@@ -220,13 +220,12 @@ class _Op:
 
     def _arguments(self, function: FunctionName) -> tuple[str, ...]:
         """By parameter of a kernel, the input or axis of its name; other pointers are outputs, in order."""
-        text = read_regular_text(Path(function.place), MOST_SOURCE_BYTES)
-        kernels = {each.name: each for each in read_cuda(Path(function.place), text, {}).functions if each.is_kernel}
+        kernels = read_kernels(read_regular_text(Path(function.place), MOST_SOURCE_BYTES))
         if function.function not in kernels:
             hint = f"it has {', '.join(kernels) or 'none'}"
             raise UnknownNameError(f"{Path(function.place).name} has no kernel {function.function}", hint)
         outputs, axes, arguments = [each.name for each in self.outputs], self.workloads[0].axes, []
-        for each in kernels[function.function].parameters:
+        for each in kernels[function.function]:
             if each.name in (self.names if each.is_pointer else axes):
                 arguments.append(each.name)
             elif each.is_pointer and outputs:

@@ -11,7 +11,6 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import BuildError, ExitCode
-from gdnbench.lint.cuda_source import CudaSubject, read_cuda_subjects, read_source
 from gdnbench.lint.rules import RULES
 from gdnbench.lint.settings import SourcePlace, settings_of
 from gdnbench.lint.triton_source import read_triton
@@ -19,6 +18,7 @@ from gdnbench.lint.triton_subject import TritonSubject
 from gdnbench.model.case import Variant
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone, ignore
+from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular_text
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,16 @@ class LintFinding:
 
 @dataclass(frozen=True)
 class LintResult:
-    """The findings in some kernels' sources, by file, line and column; comments silence `silenced` more."""
+    """The findings in some kernels' sources, by file, line and column; comments silence `silenced` more.
+
+    `cuda` of the `kernels` are in CUDA, and not read.
+    """
 
     findings: tuple[LintFinding, ...]
     silenced: int
     kernels: tuple[str, ...]
     files: tuple[Path, ...]
+    cuda: int = 0
 
     @property
     def exit_code(self) -> ExitCode:
@@ -48,7 +52,7 @@ class LintResult:
 
 
 def lint_kernels(catalog: Catalog, ops: Sequence[str], wanted: str, observer: Observer = ignore) -> LintResult:
-    """Applies every rule to the sources of kernels; `wanted` is as `select_variants` takes it.
+    """Applies every rule to the sources in Python of kernels; `wanted` is as `select_variants` takes it.
 
     A dispatcher is read as the kernels that it picks. Raises UnknownNameError for an unknown kernel; BuildError if a
     source cannot be read, is not Python, or nests expressions too deeply.
@@ -61,10 +65,13 @@ def lint_kernels(catalog: Catalog, ops: Sequence[str], wanted: str, observer: Ob
     for variant, entry in variants.items():
         observer(StepChanged(variant.label))
         try:
-            for subject in _subjects(entry, variant):
+            if not isinstance(entry.kernel, CudaKernel):
+                subject = _subject(entry, variant)
                 texts[subject.source.path] = subject.source.text
-                for finding in _apply(subject):
-                    findings.setdefault((finding.place, finding.code), finding)
+                for rule in RULES:
+                    for place, message in rule.check(subject):
+                        found_here = LintFinding(place, rule.code, message, rule.remedy, subject.label)
+                        findings.setdefault((place, rule.code), found_here)
         except RecursionError as error:
             message = f"{entry.source}: an expression in it, or beside it, is nested too deeply to be read"
             raise BuildError(message, "split it into several") from error
@@ -74,7 +81,8 @@ def lint_kernels(catalog: Catalog, ops: Sequence[str], wanted: str, observer: Ob
         reported += apply_comments(text, [each for each in findings.values() if each.place.path == path])
     reported.sort(key=lambda each: (each.place, each.code))
     labels = dict.fromkeys(variant.label for variant in variants)
-    return LintResult(tuple(reported), len(findings) - len(reported), tuple(labels), tuple(texts))
+    cuda = len({variant.label for variant, entry in variants.items() if isinstance(entry.kernel, CudaKernel)})
+    return LintResult(tuple(reported), len(findings) - len(reported), tuple(labels), tuple(texts), cuda)
 
 
 def _resolved(catalog: Catalog, variants: Iterable[Variant]) -> Iterator[tuple[CatalogEntry, Variant]]:
@@ -87,30 +95,20 @@ def _resolved(catalog: Catalog, variants: Iterable[Variant]) -> Iterator[tuple[C
             yield picked, picked.with_params(picked.default, dict(pick.params))
 
 
-def _subjects(entry: CatalogEntry, variant: Variant) -> Iterator[TritonSubject | CudaSubject]:
-    kernel = entry.kernel
-    if isinstance(kernel, CudaKernel):
-        yield from read_cuda_subjects(entry, variant)
-        return
-    text = read_source(entry.source)
+def _subject(entry: CatalogEntry, variant: Variant) -> TritonSubject:
+    kernel, path = entry.kernel, entry.source
     try:
-        source = read_triton(entry.source, text)
+        source = read_triton(path, read_regular_text(path, MOST_SOURCE_BYTES))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BuildError(f"{path} cannot be read: {error}", "see `source` in variant.py") from error
     except SyntaxError as error:
-        raise BuildError(f"{entry.source}:{error.lineno}: {error.msg}", "it is not Python as it stands") from error
+        raise BuildError(f"{path}:{error.lineno}: {error.msg}", "it is not Python as it stands") from error
     launches = kernel.launches if isinstance(kernel, TritonKernel) else ()
     settings = {launch.entry: tuple(settings_of(entry, variant, launch)) for launch in launches}
-    yield TritonSubject(source, settings, variant.label)
+    return TritonSubject(source, settings, variant.label)
 
 
-def _apply(subject: TritonSubject | CudaSubject) -> Iterator[LintFinding]:
-    language = "T" if isinstance(subject, TritonSubject) else "C"
-    for rule in RULES:
-        if rule.code.startswith(language):
-            for place, message in rule.check(subject):
-                yield LintFinding(place, rule.code, message, rule.remedy, subject.label)
-
-
-_COMMENT = re.compile(r"(?:#|//)\s*gdnbench:\s*ignore\[\s*([A-Z]\d+(?:\s*,\s*[A-Z]\d+)*)\s*\][ \t]*(.*)")
+_COMMENT = re.compile(r"#\s*gdnbench:\s*ignore\[\s*([A-Z]\d+(?:\s*,\s*[A-Z]\d+)*)\s*\][ \t]*(.*)")
 
 
 def apply_comments(text: str, findings: list[LintFinding]) -> list[LintFinding]:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gdnbench.lint.cuda_evaluate import narrow_offsets
-from gdnbench.lint.cuda_source import CudaSubject
 from gdnbench.lint.settings import SourcePlace
 from gdnbench.lint.triton_source import EventsAtSetting, MemoryAccess
 from gdnbench.lint.triton_subject import TritonSubject
@@ -93,30 +91,18 @@ def _moved(loop: ast.For, trace: EventsAtSetting) -> Iterator[tuple[MemoryAccess
             stored[access.pointer.tensor] = access
 
 
-def cuda_offset(subject: CudaSubject) -> Places:
-    """An offset that is computed in int or unsigned overflows at a workload of the op's suites."""
-    for function in subject.source.functions:
-        if not function.is_kernel or not function.is_understood:
-            continue
-        for setting in subject.settings.get(function.name, ()):
-            for node, most in narrow_offsets(subject.source, subject.headers, function, setting):
-                text = f"an offset is computed in 32 bits and reaches {most:,}{setting.at_words}"
-                yield subject.source.place(node), text
-
-
 @dataclass(frozen=True)
 class LintRule:
-    """A kind of mistake, by a code that begins with T for Triton, with C for CUDA; `remedy` says what to do."""
+    """A kind of mistake, by its code; `remedy` says what to do."""
 
     code: str
     remedy: str
-    check: Callable[[Any], Places]  # of a `TritonSubject` or `CudaSubject`
+    check: Callable[[TritonSubject], Places]
 
 
 RULES: tuple[LintRule, ...] = (
     LintRule("T1", "give it a mask, or a block that divides the size", unmasked_access),
     LintRule("T4", "make its first factor 64 bits wide: tl.program_id(0).to(tl.int64)", triton_offset),
     LintRule("T10", "keep the value in registers, or take num_stages from that loop", moved_load),
-    LintRule("C5", "make its first factor 64 bits wide: static_cast<size_t>(blockIdx.x)", cuda_offset),
 )
-"""Triton's, then CUDA's, by their codes."""
+"""By their codes."""

@@ -13,7 +13,7 @@ from gdnbench.codegen.arch import request_of
 from gdnbench.errors import GdnbenchError
 from gdnbench.model.case import STRIDE, Variant
 from gdnbench.model.declaration import FACTS, Params
-from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel, TritonLaunch
+from gdnbench.model.kernel import TritonKernel, TritonLaunch
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
 
@@ -45,12 +45,11 @@ class LaunchSetting:
     label: str
     at: str = ""  # the workload and the constants in words, `B=64 qk4_v8 with BV=16`
     tensors: Mapping[str, TensorFacts] = field(default_factory=dict)
-    # The values of `tl.constexpr` arguments and of macros, by name
+    # The values of `tl.constexpr` arguments, by name
     constants: Mapping[str, Any] = field(default_factory=dict)
     # Run-time axes and derived sizes by name, with Triton's types
     sizes: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     grid: tuple[int, ...] | None = None
-    threads: int = 0
 
     @property
     def at_words(self) -> str:
@@ -73,7 +72,7 @@ def read_workloads(op: Op) -> tuple[Workload, ...]:
     return tuple(ranked[round(place * last / (MOST_WORKLOADS - 1))] for place in range(MOST_WORKLOADS))
 
 
-def settings_of(entry: CatalogEntry, variant: Variant, launch: CudaLaunch | TritonLaunch) -> Iterator[LaunchSetting]:
+def settings_of(entry: CatalogEntry, variant: Variant, launch: TritonLaunch) -> Iterator[LaunchSetting]:
     """Yields the variant at each workload; then, at the largest one and the default one, each choice of each param.
 
     Settings at which the declaration's grid fails or is empty are left out: the kernel does not support them.
@@ -94,7 +93,7 @@ def settings_of(entry: CatalogEntry, variant: Variant, launch: CudaLaunch | Trit
 def _setting(
     entry: CatalogEntry,
     variant: Variant,
-    launch: CudaLaunch | TritonLaunch,
+    launch: TritonLaunch,
     workload: Workload,
     params: Params,
     changed: dict[str, object],
@@ -107,7 +106,7 @@ def _setting(
     if prod(request.grid) < 1:
         return
     named = op.named_sizes(workload)
-    scratch = kernel.scratch if isinstance(kernel, CudaKernel | TritonKernel) else ()
+    scratch = kernel.scratch if isinstance(kernel, TritonKernel) else ()
     try:
         tensors = {
             tensor.name: TensorFacts(FACTS[tensor.dtype_at(sizes)].triton, prod(tensor.sizes(sizes)))
@@ -134,5 +133,4 @@ def _setting(
             },
         },
         grid=request.grid,
-        threads=request.threads if isinstance(launch, CudaLaunch) else 0,
     )

@@ -33,13 +33,12 @@ def lint(
     library: LibraryOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Read kernels' sources for known mistakes. Needs no GPU, runs nothing.
+    """Read kernels' Triton for known mistakes. Needs no GPU, runs nothing.
 
     Where no kernel is named, or all, those of every op, or of a project, are read.
-    Triton: accesses beyond a tensor without a mask, int32 offsets that overflow at
-    the op's largest workload, loads that may be issued before a store to the same
-    tensor. CUDA: offsets that overflow.
-    `# gdnbench: ignore[T1] why` (in CUDA: //) on a line silences a rule there.
+    Accesses beyond a tensor without a mask, int32 offsets that overflow at the op's
+    largest workload, loads that may be issued before a store to the same tensor.
+    `# gdnbench: ignore[T1] why` on a line silences a rule there.
     Exits with 1 if there is a finding.
     """
     from gdnbench.catalog.catalog import load_catalog
@@ -96,4 +95,5 @@ def _text(result: LintResult) -> Iterator[Block]:
     findings = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
     of = f"{plural(len(result.kernels), 'kernel')}, {plural(len(result.files), 'file')}"
     silenced = f"; {result.silenced} silenced by a comment" if result.silenced else ""
-    yield f"{of}: {findings or 'no findings'}{silenced}"
+    unread = f"; CUDA of {result.cuda} is not read" if result.cuda else ""
+    yield f"{of}: {findings or 'no findings'}{silenced}{unread}"
