@@ -163,7 +163,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_cli_new.py::test_a_new_kernel_lists_and_verifies_at_once": 1,
         "test_cli_verify.py::test_a_workload_that_a_kernel_is_not_for_is_neither_built_nor_interpreted": 0,
         "test_exchange_export.py::test_a_definition_of_others_says_names_and_order": 0,
-        "test_exchange_export.py::test_indices_are_stored_and_come_back": 0,
+        "test_exchange_export.py::test_indices_are_stored": 0,
         "test_floor_forms.py::test_runs_that_chose_other_forms_have_the_floor_in_common": 0,
         "test_merge.py::test_parts_of_a_sweep_become_the_sweep": 0,
         "test_score.py::test_what_it_is_compared_with_may_be_slower": 0,

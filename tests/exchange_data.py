@@ -39,6 +39,44 @@ def normalised(x, weight, eps):
 """
 
 
+OP = """\
+from gdnbench import Axis, Op, RmsGate, TensorSpec, WorkloadSpec
+
+op = Op(
+    name="rms",
+    title="Rows over the root of their mean square, and their sums.",
+    workloads=WorkloadSpec(axes=(Axis("M", default=3), Axis("N", default=64, compile_time=True))),
+    inputs=(TensorSpec("x", ("M", "N"), "bf16"), TensorSpec("weight", ("N",), "bf16")),
+    scalars=("eps",),
+    outputs=(TensorSpec("y", ("M", "N"), "bf16"), TensorSpec("sums", ("M",), "fp32")),
+    gates=(RmsGate("y", limit=0.01), RmsGate("sums", limit=0.01)),
+)
+"""
+NUMERICS = """\
+import torch
+
+
+def make_inputs(workload, seed, device, scenario):
+    random = torch.Generator(device="cpu").manual_seed(seed)
+    drawn = {name: torch.randn(shape, generator=random) for name, shape in
+             {"x": (workload.M, workload.N), "weight": (workload.N,)}.items()}
+    return {name: each.bfloat16().to(device) for name, each in drawn.items()}, {"eps": 1e-6}
+
+
+def oracle(tensors, scalars):
+    x, weight = tensors["x"].double(), tensors["weight"].double()
+    y = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + scalars["eps"]) * weight
+    return {"y": y, "sums": x.sum(-1)}
+"""
+
+
+def write_op(root):
+    """The op that the Definition is of, without kernels, in a folder of kernels."""
+    (root / "rms").mkdir(parents=True)
+    (root / "rms" / "op.py").write_text(OP)
+    (root / "rms" / "numerics.py").write_text(NUMERICS)
+
+
 def definition(**changes):
     """RMS norm of rows, and their sums."""
     return {
@@ -73,35 +111,19 @@ def solution(sources=None, **spec):
     }
 
 
-def line(rows, uuid="a", /, **inputs):
-    """A workload."""
-    given = {"x": {"type": "random"}, "weight": {"type": "random"}, "eps": {"type": "scalar", "value": 1e-6}, **inputs}
-    return {"definition": "rms_norm_h64", "workload": {"axes": {"num_rows": rows}, "inputs": given, "uuid": uuid}}
-
-
-def trace(rows, latency_ms, uuid="a", hardware="NVIDIA_B200"):
-    """A trace of `plain_torch` that passed."""
-    evaluation = {
-        "status": "PASSED",
-        "environment": {"hardware": hardware, "libs": {"torch": "2.9.0"}},
-        "timestamp": "2026-05-04T03:02:01",
-        "log": "",
-        "correctness": {"max_relative_error": 1e-3, "max_absolute_error": "NaN"},
-        "performance": {"latency_ms": latency_ms, "reference_latency_ms": 1.0, "speedup_factor": 2.0},
-    }
-    return {**line(rows, uuid), "solution": "plain_torch", "evaluation": evaluation}
-
-
 def write(folder, **documents):
-    """Files by name, a list as lines; gives their paths."""
+    """Files by name; gives their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, document in documents.items():
-        lines = isinstance(document, list)
-        path = folder / f"{name}.json{'l' if lines else ''}"
-        path.write_text("\n".join(map(json.dumps, document)) + "\n" if lines else json.dumps(document))
-        paths.append(str(path))
-    return paths
+    paths = [folder / f"{name}.json" for name in documents]
+    for path, document in zip(paths, documents.values(), strict=True):
+        path.write_text(json.dumps(document))
+    return list(map(str, paths))
+
+
+def read_lines(folder):
+    """The lines of workloads of a data set."""
+    files = sorted((folder / "workloads").rglob("*.jsonl"))
+    return [json.loads(line) for path in files for line in path.read_text().splitlines()]
 
 
 def tree(folder):

@@ -6,6 +6,7 @@ A form is a width of the terminal, or an option: `json`, `csv`, `md`. `NAME.txt`
 WIDTHS = "60 80 120"
 TABLES = f"{WIDTHS} json csv"
 FORMS = {"json": "--json", "csv": "--csv", "md": "--markdown"}
+_DECODE = "decode/decode_HQ4_HV8_K128_V128"
 
 EARLY_RUNS = (
     "20261121-100542-h200-decode-main",
@@ -157,7 +158,11 @@ LATER = {
     "dry-run": ("run -k decode-v4,decode-triton,decode-reference --gpu cpu --dry-run --quick", TABLES),
     "dry-run-suite": ("run -k decode-v4 --gpu cpu --suite contest --dry-run", "80 json"),
     "dry-sweep": ("sweep decode-triton --param BV=4,8 --gpu cpu --dry-run", TABLES),
-    "exchange-import": ("exchange import SET/definitions/gemm/gemm_N48_Kd32.json --to mine", "80 json"),
+    "exchange-import": (
+        f"exchange import SET/definitions/{_DECODE}.json SET/solutions/{_DECODE}/decode-reference.json "
+        "--op decode --name decode-theirs --to mine",
+        "80 json",
+    ),
     "verify-unknown": ("verify decode-v44 --gpu cpu", "80"),
     "score-itself": ("score decode-v9 --against decode-v9 --gpu cpu", "80"),
 }

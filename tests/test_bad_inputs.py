@@ -23,6 +23,7 @@ HOSTILE = (
     "git:--help", "slower:nan%", "spills>nan", "published/..", "-", "run.json",
 )  # fmt: skip
 DEFINITION = str(GOLDEN / "set" / "definitions" / "decode" / f"{DECODE}.json")
+SOLUTION = str(GOLDEN / "set" / "solutions" / "decode" / DECODE / "decode-reference.json")
 BASE = {
     "show": ["main", "--chart", "roofline", "-o", "r.svg"],
     "report": ["main", "-o", "r.html"],
@@ -33,7 +34,7 @@ BASE = {
     "new": ["decode-mine", "--from", "decode-v4", "--to", "kernels"],
     "runs merge": ["part1of4"],
     "exchange export": ["decode-v4", "--to", "set"],
-    "exchange import": [DEFINITION, "--to", "kernels"],
+    "exchange import": [DEFINITION, SOLUTION, "--op", "decode", "--name", "decode-a", "--to", "kernels"],
     "ncu": ["decode-v4"],
     "proton": ["decode-triton"],
     "lint": ["decode-v4"],

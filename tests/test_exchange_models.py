@@ -10,9 +10,9 @@ import os
 
 import pytest
 import torch
-from exchange_data import DECODE, GOLDEN, definition, line, solution, trace, tree
+from exchange_data import DECODE, GOLDEN, definition, solution, tree
 
-from gdnbench.exchange.schema import parse_definition, parse_solution, parse_traces
+from gdnbench.exchange.schema import parse_definition, parse_solution
 
 RECORD = GOLDEN / "validated.json"
 
@@ -52,17 +52,12 @@ def test_its_models_write_what_gdnbench_writes(models):
 
 
 def test_gdnbench_reads_what_its_models_write(models, tmp_path):
-    from flashinfer_bench.data import append_jsonl_file, save_json_file, save_jsonl_file
+    from flashinfer_bench.data import save_json_file
 
     save_json_file(models.Definition(**definition()), tmp_path / "d.json")
     save_json_file(models.Solution(**solution()), tmp_path / "s.json")
-    save_jsonl_file([models.Trace(**line(3))], tmp_path / "w.jsonl")
-    append_jsonl_file([models.Trace(**trace(3, 0.5))], tmp_path / "w.jsonl")
     assert parse_definition((tmp_path / "d.json").read_text(), "d").axes["hidden_size"].value == 64
     assert parse_solution((tmp_path / "s.json").read_text(), "s").spec.passes_destinations
-    workload, traced = parse_traces((tmp_path / "w.jsonl").read_text(), "w")
-    assert workload.evaluation is None
-    assert traced.evaluation is not None
 
 
 def test_its_builder_builds_the_python_solution_and_its_numbers_are_the_references(models, tmp_path, monkeypatch):

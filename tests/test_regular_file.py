@@ -163,7 +163,7 @@ def test_a_run_whose_files_are_no_files_ends_every_verb_in_a_known_code(made, tm
     "words",
     [
         ("ledger", "--ledger", "{}"),
-        ("exchange", "import", "{}", "--to", "kernels"),
+        ("exchange", "import", "{}", "--op", "decode", "--to", "kernels"),
         ("compare", "{}"),
         ("ncu", "--import", "{}"),
         ("worker", "{}", "--out", "out"),

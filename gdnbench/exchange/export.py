@@ -10,16 +10,7 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import UsageError
-from gdnbench.exchange.match import (
-    BLOBS_FOLDER,
-    DEFINITION_FILE,
-    ExportedKernel,
-    Match,
-    match,
-    read_blob,
-    stored_definition,
-    stored_workloads,
-)
+from gdnbench.exchange.match import ExportedKernel, match
 from gdnbench.exchange.reference import write_reference
 from gdnbench.exchange.schema import (
     DTYPE_NAMES,
@@ -27,10 +18,8 @@ from gdnbench.exchange.schema import (
     DefinedTensor,
     Definition,
     ExtensionBinding,
-    Trace,
     as_file,
     as_lines,
-    check_path,
     safe_name,
 )
 from gdnbench.exchange.solution import solution_of
@@ -102,7 +91,7 @@ def export(
             data.write(Path("definitions", kind, f"{name}.json"), as_file(definition))
             for solution in solutions:
                 data.write(Path("solutions", kind, name, f"{safe_name(solution.name)}.json"), as_file(solution))
-            lines = _stored_lines(matched, folder, covered, data) or new_lines(matched, folder, covered, to)
+            lines = new_lines(matched, folder, covered, to)
             data.write(Path("workloads", kind, f"{name}.jsonl"), as_lines(lines))
         observer(UnitDone())
     if not data.files:
@@ -123,19 +112,8 @@ def _picked(
     return entry, picked
 
 
-def _stored_lines(matched: Match, folder: Path, weights: Mapping[Workload, float], data: DataSet) -> list[Trace]:
-    stored = [each for each in stored_workloads(folder) if each.definition == matched.definition.name]
-    lines = [each for each in stored if matched.workload(each.workload) in weights]
-    inputs = [each for line in lines for each in line.workload.inputs.values() if each.type == "safetensors"]
-    for name in dict.fromkeys(str(each.path) for each in inputs):
-        data.write(Path(check_path(name, str(folder))), read_blob(folder / BLOBS_FOLDER / name))
-    return lines
-
-
 def definition_of(op: Op, folder: Path, workload: Workload) -> Definition:
-    """An op's Definition at compile-time axes, unchanged if imported; UsageError if the format cannot hold it."""
-    if (folder / DEFINITION_FILE).is_file():
-        return stored_definition(folder)
+    """An op's Definition at compile-time axes; UsageError if the format cannot hold it."""
     op, axes = op.at(workload.axes), _axes(op, workload)
     return Definition(
         name="_".join([op.name, *(f"{name}{size}" for name, size in workload.compile_time.items())]),

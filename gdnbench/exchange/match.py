@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,19 +18,14 @@ from gdnbench.exchange.schema import (
     DefinedTensor,
     Definition,
     Solution,
-    Trace,
-    TracedWorkload,
     encoded,
-    parse_definition,
     parse_solution,
-    parse_traces,
     read_text,
 )
 from gdnbench.model.case import Variant
 from gdnbench.model.declaration import DtypeOf, Params, TensorSpec
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
-from gdnbench.regular_file import read_regular
 
 
 @dataclass(frozen=True)
@@ -42,16 +36,6 @@ class Match:
     definition: Definition
     fixed: dict[str, int]
     names: dict[str, str]
-
-    def workload(self, traced: TracedWorkload) -> Workload:
-        """The op's workload of these axes; UsageError if an axis is missing, ShapeError if the op has no such."""
-        if self.op.workloads.lists:
-            raise UsageError(f"{self.op.name} has lists of sizes, which axes do not tell", "name its workloads here")
-        if missing := [name for name in self.names if name not in traced.axes]:
-            raise UsageError(f"the workload {traced.uuid[:40]} lacks the axis {missing[0]}", "give each variable axis")
-        axes = {axis.name for axis in self.op.workloads.axes}
-        sizes = {**self.fixed, **{of: traced.axes[name] for name, of in self.names.items()}}
-        return self.op.workload({name: size for name, size in sizes.items() if name in axes})
 
     def axes(self, workload: Workload) -> dict[str, int] | None:
         """Returns the Definition's variable axes at a workload, or None if the Definition does not cover it."""
@@ -125,48 +109,8 @@ def _match_tensor(matched: Match, spec: TensorSpec, defined: DefinedTensor) -> N
         raise UsageError(f"{matched.definition.name}: {spec.name}{reason}", "name another op")
 
 
-_SEPARATED = re.compile(r"[^A-Za-z0-9]+")
-
-
-def axis_names(definition: Definition) -> dict[str, str]:
-    """Returns a unique name for each axis, `batchSize` for `batch_size`; raises UsageError if it would be too long."""
-    taken, names = set(definition.tensors), dict[str, str]()
-    for name in definition.axes:
-        first, *rest = [part for part in _SEPARATED.split(name) if part] or [""]
-        ours = first + "".join(part[0].upper() + part[1:] for part in rest)
-        if not ours[:1].isalpha():
-            ours = f"axis{ours}"
-        while ours in taken:
-            ours += "Axis"
-        if len(ours) > 60:
-            raise UsageError(f"{definition.name[:80]}: the axis {name[:40]!r} has too long a name", "rename it")
-        taken.add(ours)
-        names[name] = ours
-    return names
-
-
-DEFINITION_FILE = "definition.json"
-REFERENCE_FILE = "reference.py"
 SOLUTION_FILE = "solution.json"
 SOURCES_FOLDER = "source"
-WORKLOADS_FILE = "workloads.jsonl"
-BLOBS_FOLDER = "blobs"
-_MOST_BLOB_BYTES = 1 << 32
-
-
-def definition_files(definition: Definition) -> dict[Path, bytes]:
-    """Returns a Definition as files of an op's folder."""
-    document = msgspec.to_builtins(definition)
-    reference = document.pop("reference")
-    return {Path(DEFINITION_FILE): encoded(document), Path(REFERENCE_FILE): reference.encode()}
-
-
-def stored_definition(folder: Path) -> Definition:
-    """Reads the Definition that an op was imported from; raises UsageError if its files are invalid."""
-    path = folder / DEFINITION_FILE
-    document = json.loads(read_text(path))
-    document["reference"] = read_text(folder / REFERENCE_FILE)
-    return parse_definition(json.dumps(document), str(path))
 
 
 def solution_files(solution: Solution) -> dict[Path, bytes]:
@@ -185,20 +129,6 @@ def stored_solution(folder: Path) -> Solution:
         {"path": name, "content": read_text(folder / SOURCES_FOLDER / name)} for name in document["sources"]
     ]
     return parse_solution(json.dumps(document), str(path))
-
-
-def stored_workloads(folder: Path) -> list[Trace]:
-    """Reads the workloads that an op was imported with, if any; raises UsageError if the file is invalid."""
-    path = folder / WORKLOADS_FILE
-    return parse_traces(read_text(path), str(path)) if path.is_file() else []
-
-
-def read_blob(path: Path) -> bytes:
-    """Reads a file of a data set's inputs; raises UsageError if it cannot be read."""
-    try:
-        return read_regular(path, _MOST_BLOB_BYTES)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", "get the data set's blobs, too") from error
 
 
 def literal(text: str) -> str:

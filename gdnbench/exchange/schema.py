@@ -150,11 +150,10 @@ class TracedWorkload(_Document, frozen=True):
 
 
 class Trace(_Document, frozen=True):
-    """A line of workloads; one with an evaluation, a Solution's result there, is of no use here."""
+    """A line of workloads."""
 
     definition: NonEmpty
     workload: TracedWorkload
-    evaluation: dict[str, Any] | None = None
 
 
 def as_file(value: Definition | Solution) -> bytes:
@@ -223,12 +222,6 @@ def check_path(path: str, where: str) -> PurePosixPath:
     return pure
 
 
-def parse_traces(text: str, where: str) -> list[Trace]:
-    """Parses the lines of a file of workloads, without blank ones; raises UsageError, naming the line."""
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
-    return [_decode(line, Trace, f"{where} line {number}") for number, line in lines]
-
-
 def read_text(path: Path) -> str:
     """Reads a text file; raises UsageError if it cannot be read, or is not UTF-8."""
     try:
@@ -245,17 +238,16 @@ def _decode(text: str, schema: type[T], where: str) -> T:
         raise UsageError(f"{where}: no {schema.__name__}: {error}", _MEND) from error
 
 
-_FOLDERS = ("definitions", "solutions", "workloads")
+_FOLDERS = ("definitions", "solutions")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
 
 
 @dataclass
 class DataSetFiles:
-    """The contents of files, Definitions by name; `workloads` have the folder that their paths are relative to."""
+    """The contents of files, Definitions by name."""
 
     definitions: dict[str, Definition] = field(default_factory=dict)
     solutions: list[Solution] = field(default_factory=list)
-    workloads: list[tuple[Trace, Path]] = field(default_factory=list)
 
 
 def safe_name(name: str) -> str:
@@ -267,28 +259,22 @@ def read_files(paths: list[Path]) -> DataSetFiles:
     """Reads files, and those in folders of data sets; raises UsageError if one is invalid, or contradicts another."""
     files = DataSetFiles()
     for path in paths:
-        if not path.is_dir():
-            # Its data set is the parent of its folder `workloads` or the like; else its own folder.
-            folders = path.absolute().parents
-            _read(files, path, next((each.parent for each in folders if each.name in _FOLDERS), folders[0]))
-            continue
-        inside = [each for name in _FOLDERS for each in sorted((path / name).rglob("*.json*")) if each.is_file()]
+        inside = [path]
+        if path.is_dir():
+            inside = [each for name in _FOLDERS for each in sorted((path / name).rglob("*.json")) if each.is_file()]
         if not inside:
             raise UsageError(f"{path} is not a data set", f"it has none of the folders {', '.join(_FOLDERS)}")
         for each in inside:
-            _read(files, each, path)
+            _read(files, each)
     return files
 
 
-def _read(files: DataSetFiles, path: Path, root: Path) -> None:
+def _read(files: DataSetFiles, path: Path) -> None:
     text, where = read_text(path), str(path)
-    if path.suffix == ".jsonl":
-        files.workloads += [(trace, root) for trace in parse_traces(text, where) if trace.evaluation is None]
-        return
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is not JSON: {error}", "workloads are lines, in a file .jsonl") from error
+        raise UsageError(f"{path} is not JSON: {error}", "name a Solution and its Definition") from error
     if isinstance(document, dict) and "spec" in document:
         files.solutions.append(parse_solution(text, where))
         return

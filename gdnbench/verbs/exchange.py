@@ -11,6 +11,7 @@ import typer
 from gdnbench.render.output import print_written
 from gdnbench.verbs import options
 from gdnbench.verbs.base import Verb, make_group
+from gdnbench.verbs.complete import complete_ops
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,23 +97,21 @@ def _weights(op: Op, shape: str, suite: str) -> Mapping[Workload, float]:
 def import_files(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE", help="Definitions, Solutions, workloads, or the folder of a data set."),
+        typer.Argument(metavar="FILE", help="Solutions and their Definition, or the folder of a data set."),
     ],
     to: Annotated[Path, typer.Option(metavar="DIR", help="The folder of kernels to write to, as `kernels/` is.")],
-    op: options.OpOption = "",
+    op: Annotated[str, typer.Option(help="The op whose kernels they become.", autocompletion=complete_ops)],
     name: Annotated[str, typer.Option(help="The kernel's name, for a single Solution.")] = "",
     json: options.JsonOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
-    """Make ops and kernels of files of flashinfer-bench; none of their code is run.
+    """Make kernels of flashinfer-bench's Solutions; none of their code is run.
 
-    A Definition becomes an op, its lines of workloads a suite of it, a Solution a
-    kernel that verifies and runs beside others. With `--op` Solutions become kernels
-    of an op that is here.
+    Each becomes a kernel of an op that is here, which verifies and runs beside
+    others, if the tensors of its Definition are the op's.
     """
     from gdnbench.exchange.importing import import_files as read
 
     imported = read(files, to, op, name)
-    document = {"ops": imported.ops, "kernels": imported.kernels, "folders": imported.folders, "notes": imported.notes}
-    folders = list(map(str, imported.folders))
-    print_written(folders, imported.next_steps, document, imported.notes, json=json, quiet=quiet)
+    document = {"kernels": imported.kernels, "folders": imported.folders}
+    print_written(list(map(str, imported.folders)), imported.next_steps, document, (), json=json, quiet=quiet)
