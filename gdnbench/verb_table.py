@@ -10,8 +10,8 @@ class VerbRow(NamedTuple):
 
     `help` is the first paragraph of the verb's docstring. `path` is "module:function" in `gdnbench.verbs`, by default
     the name twice, or "module:group" for a verb that has verbs of its own. A name of two words is not listed by
-    `--help`. A verb with `gpu` needs a GPU, and may run on a target. One with `splits` may be split in parts on a
-    cluster, and its runs may be resumed. `runs` says whether it takes the folder of runs as `--out`, and `profiles`
+    `--help`. A verb with `gpu` needs a GPU, and may run on a target. Runs of one with `resumes` may be
+    resumed. `runs` says whether it takes the folder of runs as `--out`, and `profiles`
     names the folders in that of profiles which it reads or writes: it takes that one as `--profiles`.
     """
 
@@ -19,7 +19,7 @@ class VerbRow(NamedTuple):
     help: str
     path: str = ""
     gpu: bool = False
-    splits: bool = False
+    resumes: bool = False
     runs: bool = False
     profiles: tuple[str, ...] = ()
     panel: str = ""
@@ -60,10 +60,10 @@ _PANELS = {
             "run",
             "Verify and measure kernels, interleaved, and compare them with the baseline.",
             gpu=True,
-            splits=True,
+            resumes=True,
             runs=True,
         ),
-        VerbRow("sweep", "Race every combination of params and say which are best.", gpu=True, splits=True, runs=True),
+        VerbRow("sweep", "Race every combination of params and say which are best.", gpu=True, resumes=True, runs=True),
         VerbRow(
             "step", "Measure what a layer costs in a chain of them, by every way of launching it.", gpu=True, runs=True
         ),
@@ -106,7 +106,7 @@ _PANELS = {
         ),
     ),
     "Manage": (
-        VerbRow("runs", "List stored runs; delete or merge them; show or clean the build cache."),
+        VerbRow("runs", "List or delete stored runs; show or clean the build cache."),
         VerbRow("targets", "List the machines that commands can run on; check one, add one."),
         VerbRow("exchange", "Write kernels as files of flashinfer-bench; make kernels of such files."),
         VerbRow("mcp", "Serve the verbs as tools of the Model Context Protocol, for a language model.", "serve:mcp"),

@@ -172,7 +172,6 @@ WRITTEN = {
     "ledger-add": ("ledger add 'Fewer warps' -k decode-v10 --expect 'vs decode-v9 >= 1.01 at B=1'", "80 json"),
     "ledger-close": ("ledger close 11 --learned 'no change'", "80 json"),
     "runs-delete": (f"runs delete {TRY} --yes", "80"),
-    "runs-merge": (f"runs merge {' '.join(CARDS)}", "80 json csv"),
 }
 """Beside the same, with the time of day in them."""
 

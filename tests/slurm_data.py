@@ -63,15 +63,15 @@ class MadeUpSlurm:
         return jobs - cancelled
 
 
-def cluster_laptop(folder: Path, slurm: MadeUpSlurm, *options: str, tasks: int = 1, **environment: str) -> Laptop:
+def cluster_laptop(folder: Path, slurm: MadeUpSlurm, *options: str, **environment: str) -> Laptop:
     """A laptop in an empty folder with the cluster as its target; `environment` is of commands there."""
     (folder / "project").mkdir()
     laptop = Laptop(folder / "project", folder / WORKDIR, slurm.environment)
-    laptop.configure(cluster(laptop.workdir, *options, tasks=tasks, **environment))
+    laptop.configure(cluster(laptop.workdir, *options, **environment))
     return laptop
 
 
-def cluster(workdir: Path, *options: str, login: str = "", tasks: int = 1, **environment: str) -> str:
+def cluster(workdir: Path, *options: str, login: str = "", **environment: str) -> str:
     """The table of the target `cluster`."""
     tests = ADVERSARIAL.parent
     paths = python_path(ADVERSARIAL, tests, tests / "simulated")
@@ -83,7 +83,6 @@ def cluster(workdir: Path, *options: str, login: str = "", tasks: int = 1, **env
 kind = "slurm"
 {through}
 options = [{words}]
-tasks = {tasks}
 python = "{sys.executable}"
 workdir = "{workdir}"
 environment = {{ {own} }}

@@ -32,7 +32,6 @@ BASE = {
     "explain": ["decode-v4"],
     "inspect": ["decode-v4", "--arch", "sm_90"],
     "new": ["decode-mine", "--from", "decode-v4", "--to", "kernels"],
-    "runs merge": ["part1of4"],
     "exchange export": ["decode-v4", "--to", "set"],
     "exchange import": [DEFINITION, SOLUTION, "--op", "decode", "--name", "decode-a", "--to", "kernels"],
     "ncu": ["decode-v4"],

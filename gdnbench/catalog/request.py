@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import UsageError
-from gdnbench.model.case import Case, Part, Variant, has_short_lists, write_in_full
+from gdnbench.model.case import Case, Variant, has_short_lists, write_in_full
 from gdnbench.model.declaration import is_captured
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device
@@ -44,7 +44,6 @@ class Request:
     swept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     command: str = ""
     suite: Suite | None = None
-    part: Part | None = None
     captured: tuple[CapturedFile, ...] = ()
 
 
@@ -58,20 +57,19 @@ def make_request(
     baseline: str = "",
     label: str = "",
     suite: str = "",
-    part: Part | None = None,
     profiles: str = "",
     inputs: Path | None = None,
 ) -> Request:
     """Looks up the names on the command line.
 
     Raises UnknownNameError for an unknown op, kernel, alias, suite or profile, and UsageError for invalid workloads or
-    params, workloads beside a suite, a part without workloads, or captured inputs that are not the op's.
+    params, workloads beside a suite, or captured inputs that are not the op's.
     """
     declared = find_op(catalog, op)
     variants = select_variants(catalog, op, kernels)
     captured = requested_captures(declared, inputs, axes, suite)
     own = sizes_of(captured) or requested_workloads(declared, axes, suite)
-    workloads = timed_at(declared, part.take(own) if part else own, captured, profiles)
+    workloads = timed_at(declared, own, captured, profiles)
     chosen = declared.suite(suite).at(parse_profiles(declared, profiles)) if suite else None
     command = shlex.join(["gdnbench", *sys.argv[1:]])
     return Request(
@@ -83,7 +81,6 @@ def make_request(
         label,
         command=command,
         suite=chosen,
-        part=part,
         captured=captured,
     )
 

@@ -29,7 +29,7 @@ from gdnbench.functions.reference import names_functions
 from gdnbench.measure.inputs import ROUNDS, SAMPLES, InputsProbe
 from gdnbench.measure.schedule import COARSE_ROUNDS, LONGEST_CALL_US, WORKER_START_S, check_budget, longest_round_s
 from gdnbench.measure.timing import find_forms, in_every_form
-from gdnbench.model.case import Case, Part, Variant
+from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device, TorchKernel
@@ -277,7 +277,6 @@ def make_sweep_request(
     gpu: Gpu | None,
     baseline: str = "",
     label: str = "",
-    part: Part | None = None,
     profiles: str = "",
     inputs: Path | None = None,
 ) -> Request:
@@ -286,7 +285,7 @@ def make_sweep_request(
     `kernels` are names or globs, or empty for every kernel that has the `params`: `BV`, `BV=4,8,16`, or empty for all
     that a kernel declares. Without a baseline the first kernel is it, as it is without the sweep. Raises
     UnknownNameError for an unknown op, kernel or alias, and UsageError for a param or value that a kernel lacks, an
-    empty grid, a budget that is too small, or a part without workloads.
+    empty grid, or a budget that is too small.
     """
     declared = find_op(catalog, op)
     wanted = parse_params(params)
@@ -300,7 +299,7 @@ def make_sweep_request(
             points.setdefault((point.kernel, point.params), point)
     captured = requested_captures(declared, inputs, axes)
     own = sizes_of(captured) or parse_workloads(declared, axes)
-    workloads = timed_at(declared, part.take(own) if part else own, captured, profiles)
+    workloads = timed_at(declared, own, captured, profiles)
     if settings.budget_s is not None:
         check_budget(settings.budget_s, len(points) * len(workloads), settings.samples, device_of(gpu))
     command = shlex.join(["gdnbench", *sys.argv[1:]])
@@ -308,6 +307,4 @@ def make_sweep_request(
         first = next(((entry, base.label) for entry, base in bases if not entry.kernel.floor), None)
         baseline = first[1] if first and not unavailable(first[0], gpu) else ""
     variants = tuple(points.values())
-    return Request(
-        declared, variants, workloads, settings, baseline, label, swept, command, part=part, captured=captured
-    )
+    return Request(declared, variants, workloads, settings, baseline, label, swept, command, captured=captured)

@@ -42,8 +42,7 @@ def begin_session(catalog: Catalog, plan: Plan, results: Path, observer: Observe
         wanted = ", ".join(request.settings.clocks)
         raise MachineError(f"--timer {wanted}: there is no second clock without a GPU", "leave --timer out")
     now = datetime.now(UTC)
-    label = "-".join(filter(None, (request.label, request.part.label if request.part else "")))
-    folder = RunFolder.create(results, run_id_of(now, slug_of(gpu), request.op.name, label))
+    folder = RunFolder.create(results, run_id_of(now, slug_of(gpu), request.op.name, request.label))
     try:
         info = _describe(catalog, plan, folder.run_id, now)
         write_info(folder.path, info)
@@ -104,7 +103,6 @@ def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunIn
         settings=asdict(request.settings),
         swept={kernel: list(names) for kernel, names in request.swept.items()},
         suite=suite_document(request.suite) if request.suite else None,
-        part={"number": request.part.number, "of": request.part.of} if request.part else None,
         workloads=request.op.workloads,
         op_hash=catalog.op_hash(request.op.name),
         cases=case_documents(plan.cases),

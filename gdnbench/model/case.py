@@ -1,4 +1,4 @@
-"""What one run measures: variants of kernels at workloads, each in a role, and the codes, parts and arguments of cases.
+"""What one run measures: variants of kernels at workloads, each in a role, and the codes and arguments of cases.
 
 Shortened lists in labels and file names, such as `lengths=15n-4124-0c1f2e3d` (see `axes.short_list`), are expanded
 here.
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.model.declaration import Params
@@ -20,7 +20,6 @@ from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, short_list, write_list
 from gdnbench.origin import SOURCE_HASHES, bundled_kernels
 from gdnbench.regular_file import read_regular_text
-from gdnbench.wording import plural
 
 STRIDE = "_stride"
 """Behind a tensor's name, in that of the argument with the elements from one of its members to the next."""
@@ -144,44 +143,6 @@ class CodeState(StrEnum):
         if cls.CHANGED in every:
             return cls.CHANGED
         return cls.CURRENT if every == {cls.CURRENT} else cls.UNKNOWN
-
-
-T = TypeVar("T")
-_WRITTEN = re.compile(r"(\d{1,6})/(\d{1,6})")
-
-
-@dataclass(frozen=True)
-class Part:
-    """Part `number`, from 1, of `of`; a part has all cases of a workload, for they are compared with each other."""
-
-    number: int
-    of: int
-
-    def take(self, workloads: Sequence[T]) -> tuple[T, ...]:
-        """The part's workloads, round robin, so that each part has small and large ones; UsageError if it has none."""
-        if self.number > len(workloads):
-            count = plural(len(workloads), "workload")
-            raise UsageError(f"--part {self}: there is nothing left for it of {count}", "leave it out")
-        return tuple(workloads[self.number - 1 :: self.of])
-
-    @property
-    def label(self) -> str:
-        """The end of the part's run name: `part2of4`."""
-        return f"part{self.number}of{self.of}"
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
-
-
-def parse_part(text: str) -> Part | None:
-    """Returns the part of `--part 2/4`, or None if the text is empty; UsageError for anything else."""
-    if not text:
-        return None
-    match = _WRITTEN.fullmatch(text)
-    part = Part(int(match[1]), int(match[2])) if match else None
-    if part is None or not 1 <= part.number <= part.of:
-        raise UsageError(f"--part {text}: there is no such part", "--part 2/4 is the second of four")
-    return part
 
 
 def wide_arguments(op: Op, kernel: Kernel | None) -> tuple[str, ...]:

@@ -319,7 +319,7 @@ class Forwarded:
     @property
     def recovery_hint(self) -> str:
         """How to get what is finished there and not here."""
-        if not self.runs or not VERBS[self.job.verb].splits:
+        if not self.runs or not VERBS[self.job.verb].resumes:
             return f"run it again; what it left there is in {self.leftover}"
         own = ["--on", self.named.name, *out_option(self.homes.results)]
         own += ["--inputs", self.job.inputs] if self.job.inputs else []

@@ -64,13 +64,11 @@ SlurmOption = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^-[^\s\x00-
 class SlurmTarget(_Machine, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="slurm"):
     """A cluster, on which Slurm's `srun` runs commands; its nodes share the file system that `workdir` is on.
 
-    `login` is the host to submit from, as in the user's ssh config, empty where srun is here. The workloads of a run or
-    sweep are split over at most so many `tasks` of the queue.
+    `login` is the host to submit from, as in the user's ssh config, empty where srun is here.
     """
 
     login: SshName | Literal[""] = ""
     options: list[SlurmOption] = []
-    tasks: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
 
 
 Target = SshTarget | LocalTarget | SlurmTarget

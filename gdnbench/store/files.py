@@ -128,14 +128,6 @@ def write_table(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None
         frame.to_csv(temporary, index=False, float_format="%.6g")
 
 
-def write_text_table(path: Path, rows: Iterable[Mapping[str, str]], columns: Sequence[str]) -> None:
-    """Writes rows of text as CSV in one step, as they were read."""
-    with replaced(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def read_table(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
     """The rows of a CSV file as text; pandas would take seven times as long, and verbs read every run there is."""
     header, lines = read_lines(path, columns)

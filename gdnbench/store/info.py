@@ -10,7 +10,7 @@ from typing import Any, NotRequired, TypedDict
 
 from gdnbench.codec import SchemaError, convert, decode_json, finite
 from gdnbench.errors import DeclarationError, RunFormatError, ShapeError
-from gdnbench.model.case import Case, Part
+from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU
 from gdnbench.model.invariance import InvarianceResult
 from gdnbench.model.op import Suite
@@ -29,10 +29,8 @@ from gdnbench.store.schema import (
     LargestErrorDocument,
     MachineDocument,
     MaybeName,
-    MergedDocument,
     Name,
     ParamName,
-    PartDocument,
     PassedGateDocument,
     SettingsDocument,
     SuiteDocument,
@@ -44,7 +42,7 @@ from gdnbench.store.schema import (
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
 _SINCE_2 = ("workloads", "op_hash")  # fields that schema 1 lacks
-_RARE = ("part", "merged", "errors", "contest", "claims", "tuned", "inputs", "seconds")  # fields that other runs lack
+_RARE = ("errors", "contest", "claims", "tuned", "inputs", "seconds")  # fields that other runs lack
 INFO = "run.json"
 
 
@@ -68,8 +66,6 @@ class RunInfo:
     baseline_named: bool = False  # whether the user named it among the kernels to measure
     swept: dict[Name, list[ParamName]] = field(default_factory=dict)  # for a sweep, the params that it tries, by kernel
     suite: SuiteDocument | None = None
-    part: PartDocument | None = None  # which of several parts of these workloads it measures; None for all of them
-    merged: list[MergedDocument] = field(default_factory=list)  # the parts that it was merged of
     workloads: WorkloadSpec = DECODE_AXES  # those of `decode` in runs of schema 1
     op_hash: str = ""  # hash of what the op says of inputs, gates and costs; empty in runs of schema 1
     cases: list[CaseDocument] = field(default_factory=list)
@@ -139,14 +135,9 @@ def suite_document(suite: Suite) -> SuiteDocument:
     return convert({"name": suite.name, "workloads": workloads}, SuiteDocument)
 
 
-def part_of(info: RunInfo) -> Part | None:
-    """Which part a run is; None for a whole one."""
-    return Part(**info.part) if info.part else None
-
-
 def suite_of(info: RunInfo) -> Suite | None:
-    """The suite that a run measured, with the weights that it had then; None for a part, which has not all of it."""
-    if info.suite is None or info.part:
+    """The suite that a run measured, with the weights that it had then."""
+    if info.suite is None:
         return None
     weights = {
         info.workloads.stored(each["shape"], each.get("name", ""), each.get("profile", "")): each["weight"]

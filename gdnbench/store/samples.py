@@ -17,20 +17,16 @@ from gdnbench.model.status import CLOCKS, Clock, Timer
 from gdnbench.regular_file import NotRegularError, TooLargeError, check_regular
 from gdnbench.store.files import (
     DAMAGED,
-    field_names,
     read_lines,
     read_rows,
-    read_table,
     unreadable,
     write_dataclasses,
-    write_text_table,
 )
 from gdnbench.store.schema import LONGEST_US, Count, Microseconds, Positive, RoundNumber, TextLine
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    import pandas as pd
 
     from gdnbench.stats import FloatArray, IntArray
 
@@ -90,13 +86,6 @@ class CaseRounds:
     times_us: FloatArray  # shape (rounds,), microseconds, NaN where a round is missing
     processes: npt.NDArray[np.int64]  # shape (rounds,); 0 if unknown
     sm_mhz: FloatArray | None = None  # shape (rounds,), median MHz, NaN if unknown; None where of no round
-
-
-def merge_rounds(folders: Sequence[Path], target: Path, run_id: str) -> None:
-    """Writes `rounds.csv` of a run from those of its parts, as they are there."""
-    columns = field_names(RoundRow)
-    rows = [row for folder in folders for row in read_table(folder / ROUNDS, columns)]
-    write_text_table(target / ROUNDS, [{**row, "run_id": run_id} for row in rows], columns)
 
 
 def read_rounds(folder: Path) -> dict[str, CaseRounds]:
@@ -161,30 +150,10 @@ class RoundSamples:
     output_placements: Sequence[int] | IntArray = ()
 
 
-def merge_samples(folders: Sequence[Path], target: Path, clock: Clock | None) -> None:
-    """Writes the samples of a run by one clock from those of its parts; nothing where no part has any."""
-    import pandas as pd
-
-    name = samples_name(clock)
-    paths = [folder / name for folder in folders if (folder / name).exists()]
-    for path in paths:
-        check_regular(path)
-    frames = [pd.read_parquet(path) for path in paths]
-    if frames:
-        _write_samples(target / name, [frame.astype({"case": "object"}) for frame in frames])
-
-
 def samples_name(clock: Clock | None) -> str:
     """Of the file with a clock's samples; None is the run's own timer."""
     path = Path(SAMPLES)
     return f"{path.stem}-{clock}{path.suffix}" if clock else SAMPLES
-
-
-def _write_samples(path: Path, frames: Sequence[pd.DataFrame]) -> None:
-    import pandas as pd
-
-    whole = pd.concat(frames, ignore_index=True).astype({"case": "category"})
-    whole.to_parquet(path, index=False, compression="zstd")
 
 
 def write_samples(folder: Path, rounds: Iterable[RoundSamples], clock: Clock | None = None) -> None:
@@ -205,7 +174,8 @@ def write_samples(folder: Path, rounds: Iterable[RoundSamples], clock: Clock | N
         "placement": np.concatenate(placements).astype(np.int32),
         "output_placement": np.concatenate(output_placements).astype(np.int32),
     }
-    _write_samples(folder / samples_name(clock), [pd.DataFrame(columns)])
+    frame = pd.DataFrame(columns).astype({"case": "category"})
+    frame.to_parquet(folder / samples_name(clock), index=False, compression="zstd")
 
 
 def _column(values: Sequence[float] | FloatArray | IntArray, times_us: FloatArray, missing: float) -> FloatArray:

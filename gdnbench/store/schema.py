@@ -81,13 +81,6 @@ class SuiteDocument(TypedDict):
     workloads: Annotated[list[WorkloadDocument], Meta(min_length=1)]
 
 
-class PartDocument(TypedDict):
-    """Which of several parts of a run's workloads a run is."""
-
-    number: Annotated[int, Meta(ge=1, le=10**6)]
-    of: Annotated[int, Meta(ge=1, le=10**6)]
-
-
 class InputsDocument(TypedDict):
     """A file of captured inputs: the profile that stands for it, where it lay, and its hash."""
 
@@ -159,14 +152,6 @@ class GitDocument(TypedDict, total=False):
     commit: TextLine | None
     branch: TextLine | None
     dirty: bool | None
-
-
-class MergedDocument(TypedDict):
-    """One of the parts that a run was merged of: its name, its inputs' seed, and where it was measured."""
-
-    run_id: Name
-    seed: NotRequired[Seed]
-    machine: MachineDocument
 
 
 AnyFloat = float | Literal["inf", "nan", "-inf"]  # what is not finite is its name, for JSON has no number for it

@@ -26,7 +26,7 @@ MOVED = {
     "contest": "show --contest",
     "export": "exchange export",
     "import": "exchange import",
-    "merge": "runs merge",
+    "merge": "",
     "nsys": "",
     "phases": "proton",
     "plot": "show --chart",

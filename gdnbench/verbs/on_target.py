@@ -19,7 +19,7 @@ from gdnbench.remote.environment import open_host
 from gdnbench.remote.forward import Forwarded, JobOutcome, choose_target, requested_models
 from gdnbench.remote.host import Host
 from gdnbench.remote.job import INPUTS, RemoteJob, TypedOption, forwarded_args, read_options, run_id
-from gdnbench.remote.targets import NamedTarget, SlurmTarget, is_text, target_named
+from gdnbench.remote.targets import NamedTarget, is_text, target_named
 from gdnbench.remote.transfer import OriginFolders
 from gdnbench.render.console import without_commands
 from gdnbench.store.schema import GitDocument
@@ -52,12 +52,6 @@ def forward(ctx: Any, words: Sequence[str], on: str) -> int | None:
     if named is None:
         return None
     typed = list(read_options(words, _spellings(ctx.command.params)))
-    if isinstance(named.target, SlurmTarget) and named.target.tasks > 1:
-        from gdnbench.verbs.parallel import count_parts, run_parts  # numpy comes with it
-
-        parts = count_parts(named.target.tasks, ctx.info_name, params)
-        if parts > 1:
-            return run_parts(named, ctx.info_name, typed, params, parts)
     return run_on(named, _forwarded(named, ctx, typed), quiet=bool(params.get("quiet")))
 
 

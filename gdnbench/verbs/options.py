@@ -59,9 +59,6 @@ MarginOption = Annotated[float, typer.Option(help="Relative difference that coun
 SuiteOption = Annotated[
     str, typer.Option(metavar="NAME", help="The workloads of a suite, and their weighted geometric mean: contest.")
 ]
-PartOption = Annotated[
-    str, typer.Option(metavar="I/N", help="One of N parts of the workloads: 2/4; `gdnbench runs merge` joins them.")
-]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be built and measured, and about how long; do nothing.")
 ]

@@ -1,45 +1,34 @@
-"""Several runs at once: one for each card of this machine, or parts of one, each a task of a cluster's queue."""
+"""Several runs at once: one for each card of this machine."""
 
 from __future__ import annotations
 
-import secrets
 import shlex
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from json import loads
 from pathlib import Path
-from typing import Any
 
 from rich.markup import escape
 
 from gdnbench.analyse.exit_code import exit_code_of_rows, worst_exit_code
-from gdnbench.catalog.catalog import Catalog, find_op, load_catalog
-from gdnbench.catalog.request import device_of, requested_workloads
-from gdnbench.catalog.select import resolve_op
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.request import device_of
 from gdnbench.codegen.builds import archs_of, build_cases
 from gdnbench.errors import ExitCode, GdnbenchError
 from gdnbench.machine.gpus import Cores, near_cores, share_cores, usable_cores
 from gdnbench.measure.plan import Plan
 from gdnbench.measure.timing import find_forms, in_every_form
-from gdnbench.model.case import Part
 from gdnbench.model.gpu import Gpu
 from gdnbench.origin import on_option, out_option
 from gdnbench.process.child import Child, exit_code_of_child
 from gdnbench.process.command import describe_exit
 from gdnbench.process.events import CommandEvent, TextPrinted
-from gdnbench.remote.job import TypedOption, forwarded_args
-from gdnbench.remote.targets import NamedTarget
 from gdnbench.render.console import message_console
-from gdnbench.store.info import read_info
-from gdnbench.verb_table import VERBS
-from gdnbench.verbs.base import VIEW_OPTIONS
-from gdnbench.verbs.options import sizes, terms
 from gdnbench.verbs.progress import watch
 from gdnbench.verbs.run_tables import print_run
-from gdnbench.verbs.runs import print_merged
 from gdnbench.verbs.show_cards import print_joint, show_words
 
 _POLL_S = 0.2
@@ -52,7 +41,7 @@ STOP_TIMEOUT_S = 15.0
 
 @dataclass(frozen=True)
 class RunJob:
-    """One of several runs: its name (`GPU 0`, `part 2`), its arguments, and its logical cores (None for all)."""
+    """One of several runs: its name (`GPU 0`), its arguments, and its logical cores (None for all)."""
 
     name: str
     arguments: tuple[str, ...]
@@ -267,57 +256,3 @@ def _print_answer(outcomes: Sequence[RunOutcome], *, json: bool, csv: bool) -> E
         return ExitCode.OK
     console.print(f"printed again by: {shlex.join(show_words(folders))}", markup=False, soft_wrap=True)
     return exit_code_of_rows(joint.measurements, interrupted=False)
-
-
-_WHOLE = ("part", "resume", "dry_run", "inputs")
-"""Of commands that are not split: of a part, of a run that was begun, of files, or such as measure nothing."""
-
-_OF_ALL = {"on", "part", "seed", "json", "csv", "emit_dispatch", *VIEW_OPTIONS}
-"""Parameters that a part has of its own, or that are of the run that is made of all."""
-
-
-def count_parts(tasks: int, verb: str, params: Mapping[str, Any]) -> int:
-    """Returns into how many parts a command is split, at most `tasks`: 1 if it is not."""
-    gpu = params["gpu"].strip().lower()
-    several = gpu == "all" or "," in gpu  # those are a run each already
-    if several or not VERBS[verb].splits or any(params.get(name) for name in _WHOLE):
-        return 1
-    catalog = load_catalog(library=params["library"])
-    names = [*terms(params["kernels"], params["kernel"]), params["baseline"]]
-    op = find_op(catalog, resolve_op(catalog, params["op"], names))
-    return min(tasks, len(requested_workloads(op, sizes(params["shape"]), params.get("suite") or "")))
-
-
-def run_parts(
-    named: NamedTarget, verb: str, typed: Sequence[TypedOption], params: Mapping[str, Any], count: int
-) -> ExitCode:
-    """Runs the parts of `run` or `sweep` on a target at once, merges them and prints the run; returns its exit code."""
-    results = Path(params["results"])
-    seed = secrets.randbelow(2**31) if params["seed"] is None else params["seed"]
-    shared = forwarded_args(typed, _OF_ALL)
-    jobs = []
-    for number in range(1, count + 1):
-        own = ("--on", named.name, "--part", str(Part(number, count)), "--seed", str(seed), "--json")
-        jobs.append(RunJob(f"part {number}", (verb, *own, *shared)))
-    console = message_console(quiet=params["quiet"])
-    console.print(f"on {named.name} ({named.described}), in {count} parts at once", markup=False)
-    outcomes = run_and_report(jobs, results)
-    folders = [each.folder for each in outcomes if each.folder and read_info(each.folder).complete]
-    if len(folders) < count:
-        print_resume_commands(named, outcomes, results)
-        return worst_code(outcomes, ExitCode.PARTIAL)
-    command = shlex.join(["gdnbench", *sys.argv[1:]])
-    return worst_code(outcomes, print_merged(folders, results, command=command, params=params))
-
-
-def print_resume_commands(named: NamedTarget, outcomes: Sequence[RunOutcome], results: Path) -> None:
-    """How to finish the parts that are not complete, and to make one run of all then."""
-    own = ["--on", named.name, *out_option(results)]
-    console = message_console()
-    for each in outcomes:
-        if each.folder and not read_info(each.folder).complete:
-            words = ["gdnbench", "run", "--resume", each.folder.name, *own]
-            console.print(f"{each.name}: finish it: {shlex.join(words)}", markup=False, soft_wrap=True)
-    runs = [each.folder.name if each.folder else each.name.upper().replace(" ", "") for each in outcomes]
-    words = ["gdnbench", "runs", "merge", *runs, *out_option(results)]
-    console.print(f"once all parts are complete: {shlex.join(words)}", markup=False, soft_wrap=True)

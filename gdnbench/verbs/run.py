@@ -35,7 +35,6 @@ def run(
     gpu: options.CardsOption = "auto",
     shape: options.ShapesOption = None,
     suite: options.SuiteOption = "",
-    part: options.PartOption = "",
     baseline: options.BaselineOption = "",
     rounds: options.RoundsOption = None,
     samples: Annotated[int | None, typer.Option(help="Samples per round; by default 64, on a GPU 32.")] = None,
@@ -100,7 +99,6 @@ def run(
     from gdnbench.machine.gpus import list_gpus, select_cards, select_gpu
     from gdnbench.measure.plan import foresee, make_plan, refuse_impossible
     from gdnbench.measure.start import begin_session, resume_session
-    from gdnbench.model.case import parse_part
     from gdnbench.store.settings import choose_settings
     from gdnbench.verbs.progress import watch
     from gdnbench.verbs.show_sweep import print_sweep
@@ -125,7 +123,7 @@ def run(
             plain=plain,
             timers=options.joined(timer),
         )
-        if suite or part or len(cards) > 1:  # which are read as a whole: every case in every process
+        if suite or len(cards) > 1:  # which are read as a whole: every case in every process
             settings = replace(settings, until_clear=False)
         names = options.terms(kernels, kernel)
         if made := _make_op(ctx, names, found):
@@ -140,7 +138,6 @@ def run(
             label=label,
             settings=settings,
             suite=suite,
-            part=parse_part(part),
             profiles=options.joined(profile),
             inputs=inputs,
         )

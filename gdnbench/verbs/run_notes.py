@@ -40,15 +40,10 @@ def headline(info: RunInfo) -> Text:
     most, shared = ("≤", f", {processes} processes") if processes > 1 else ("up to ", "")
     fewer = most if settings.get("until_clear") else ""
     rounds = f"{fewer}{settings['rounds']} rounds of {most}{settings['samples']} samples{shared}"
-    text.append(f": {timer}, {rounds}{part_text(info)}", style="not bold")
+    text.append(f": {timer}, {rounds}", style="not bold")
     if not info.complete:
         text.append("  (partial)", style="bold yellow")
     return text
-
-
-def part_text(info: RunInfo) -> str:
-    """Returns `, part 2 of 4`, or an empty string for a whole run."""
-    return f", part {info.part['number']} of {info.part['of']}" if info.part else ""
 
 
 def process_count(info: RunInfo) -> int:

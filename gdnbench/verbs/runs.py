@@ -1,16 +1,15 @@
-"""`gdnbench runs`: lists stored runs, deletes some, makes one run of its parts, and cleans the build cache."""
+"""`gdnbench runs`: lists stored runs, deletes some, and cleans the build cache."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from gdnbench.errors import ExitCode
 from gdnbench.origin import RESULTS
 from gdnbench.render.output import print_answer, print_line
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command, plain_rows
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from gdnbench.store.overview import Overview
 
 
-runs = make_group("runs", "List stored runs; delete or merge them; show or clean the build cache.")
+runs = make_group("runs", "List or delete stored runs; show or clean the build cache.")
 
 
 @runs.callback()
@@ -33,8 +32,8 @@ def list_stored(
 ) -> None:
     """List stored runs, newest first; also those that were stopped or cannot be read.
 
-    `gdnbench runs delete` removes runs by name. `gdnbench runs merge` makes one run
-    of its parts. `gdnbench runs cache` shows the build cache.
+    `gdnbench runs delete` removes runs by name. `gdnbench runs cache` shows the
+    build cache.
     """
     if ctx.invoked_subcommand:
         return
@@ -136,62 +135,3 @@ def clean() -> None:
     from gdnbench.codegen.cache import clean as remove
 
     print_line(f"freed {megabytes(remove())}")
-
-
-@runs.command(cls=Verb)
-def merge(
-    parts: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN", help="All parts of the run: ids, their starts, or labels.", autocompletion=complete_runs
-        ),
-    ],
-    results: ResultsOption = RESULTS,
-    json: JsonOption = False,
-    csv: CsvOption = False,
-) -> None:
-    """Make one run of the parts that it was measured in, and print it. Needs no GPU.
-
-    `gdnbench run --suite serving --part 2/4` measures the second of four parts of
-    the suite's workloads; each part may be measured on a machine of its own. The
-    run that they make takes their place: its times are theirs, and its verdicts are
-    corrected for all of its comparisons. Parts of a sweep are merged likewise. The
-    exit code is that of the run.
-    """
-    from gdnbench.store.find import find_run
-
-    folders = [find_run(results, part) for part in parts]
-    raise typer.Exit(print_merged(folders, results, params={"json": json, "csv": csv}))
-
-
-def print_merged(folders: Sequence[Path], results: Path, *, params: Mapping[str, Any], command: str = "") -> ExitCode:
-    """Merges parts, prints the run, and gives its exit code.
-
-    Args:
-        folders: of the parts.
-        results: the folder that holds runs.
-        params: how it is printed, options of `run` and `sweep`: `json`, `csv`, `emit_dispatch`.
-        command: the command line of the whole run; by default that of a part, without what makes it one.
-
-    Raises:
-        UsageError: if they are not all parts of one run.
-        MachineError: if nothing requested could be measured.
-    """
-    from gdnbench.analyse.exit_code import exit_code_of_rows, exit_code_of_sweep, refuse_nothing_measured
-    from gdnbench.analyse.merge import merge_parts
-    from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.store.info import read_info
-    from gdnbench.store.measurements import read_measurements
-    from gdnbench.verbs.run_tables import print_run
-    from gdnbench.verbs.show_sweep import print_sweep
-
-    folder = merge_parts(load_catalog(), folders, results, command)
-    info, rows = read_info(folder), read_measurements(folder)
-    if info.swept:
-        print_sweep(folder, json=params["json"], csv=params["csv"], dispatch=bool(params.get("emit_dispatch")))
-        code = exit_code_of_sweep(rows, info.swept, interrupted=False)
-    else:
-        print_run(folder, json=params["json"], csv=params["csv"])
-        code = exit_code_of_rows(rows, interrupted=False, baseline_named=info.baseline_named)
-    refuse_nothing_measured(code, rows, baseline_named=info.baseline_named)
-    return code

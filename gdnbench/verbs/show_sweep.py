@@ -24,7 +24,7 @@ from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row, read_run
 from gdnbench.store.tables import read_builds, read_sweep
 from gdnbench.verbs.measured_columns import PLACE_WORDS
-from gdnbench.verbs.run_notes import control_lines, next_words, part_text, stored_note, warning_notes
+from gdnbench.verbs.run_notes import control_lines, next_words, stored_note, warning_notes
 from gdnbench.verbs.run_tables import build_blocks
 from gdnbench.wording import first_line
 
@@ -95,7 +95,7 @@ def _headline(info: RunInfo, sweep: Sweep, measurements: Sequence[Measurement]) 
     gpu = info.machine.get("gpu") or {}
     count = sum(row.case.is_point_of(sweep.axes) for row in measurements)
     text = Text(f"sweep on {gpu.get('name') or 'the CPU (no GPU here, or none wanted)'}", style="bold")
-    text.append(f": {count} points: {sweep.tried}{part_text(info)}", style="not bold")
+    text.append(f": {count} points: {sweep.tried}", style="not bold")
     if not info.complete:
         text.append("  (partial)", style="bold yellow")
     return text

@@ -24,7 +24,6 @@ def sweep(
     shape: options.ShapesOption = None,
     profile: options.ProfileOption = None,
     inputs: options.InputsOption = None,
-    part: options.PartOption = "",
     budget: options.BudgetOption = "60s",
     samples: Annotated[int, typer.Option(help="Samples per round.")] = 64,
     margin: options.MarginOption = 0.005,
@@ -55,7 +54,6 @@ def sweep(
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measure.plan import choose_sweep_settings, foresee, make_plan, make_sweep_request, refuse_impossible
     from gdnbench.measure.start import begin_session
-    from gdnbench.model.case import parse_part
     from gdnbench.verbs.progress import watch
     from gdnbench.verbs.show_sweep import print_sweep
 
@@ -75,7 +73,6 @@ def sweep(
         gpu=chosen,
         baseline=baseline,
         label=label,
-        part=parse_part(part),
         profiles=options.joined(profile),
         inputs=inputs,
     )

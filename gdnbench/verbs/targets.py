@@ -107,10 +107,6 @@ def init(
     option: Annotated[
         list[str] | None, typer.Option("--option", metavar="OPTION", help="Of srun, --option=--gres=gpu:1; repeatable.")
     ] = None,
-    tasks: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", help="With --slurm: split runs and sweeps over so many tasks, by workload."),
-    ] = 1,
     gpu: Annotated[
         list[str] | None, typer.Option("--gpu", metavar="MODEL", help="A GPU that it has, h200; repeatable.")
     ] = None,
@@ -122,12 +118,9 @@ def init(
     """Add a machine that ssh reaches, or a cluster of Slurm's, to `gdnbench.toml`."""
     from gdnbench.remote.targets import add_target, is_trusted, project_config, trust, user_config
 
-    if tasks > 1 and not slurm:
-        raise UsageError("--tasks is for --slurm", "leave --tasks out")
     fields: dict[str, Any]
     if slurm:
         fields = {"kind": "slurm", **({"login": ssh} if ssh else {}), "options": option or []}
-        fields |= {"tasks": tasks} if tasks > 1 else {}
     elif ssh and not option:
         fields = {"kind": "ssh", "host": ssh}
     else:
