@@ -259,7 +259,7 @@ CHECKED = {
     "verify-wrong": ("verify test-nan --gpu cpu --shape B=1 --seed 1", "80 json"),
     "ready": ("verify gemm-torch --ready --gpu cpu", "80 json"),
     "exchange-export": ("exchange export gemm-torch --to set", "80 json"),
-    "lint-specimen": ("lint lint-t1-bad", f"{WIDTHS} json"),
+    "lint-specimen": ("lint lint-t10-bad", f"{WIDTHS} json"),
 }
 """Kernels of the tests, on the CPU."""
 

@@ -9,10 +9,11 @@ from gdnbench.lint.check import lint_kernels
 SPECIMENS = Path(__file__).parent / "specimens" / "lint"
 
 _TRITON = """\"\"\"A test's.\"\"\"
-from gdnbench import Param, TritonKernel, TritonLaunch
-kernel = TritonKernel(name="test-source", {declared})
+from gdnbench import Param, TritonKernel
+kernel = TritonKernel(
+    name="test-source", entry="rows", params={"STAGES": Param(default=1, choices=(1, 2))}, grid=lambda workload, p: (1,)
+)
 """
-_ROWS = "grid=lambda workload, p: (workload.M,)"
 _IMPORTS = "import triton\nimport triton.language as tl\n"
 
 
@@ -30,23 +31,16 @@ class Bench:
         for name in ("op.py", "numerics.py"):
             shutil.copy(SPECIMENS / "rows" / name, self.root / "rows")
 
-    def triton(self, source, declared=_ROWS, label="test-source"):
-        """The findings in Triton functions."""
-        return self._lint("kernel.py", _IMPORTS + source, _TRITON.format(declared=_with_entry(declared)), label)
-
-    def _lint(self, file, source, variant, label):
+    def triton(self, source):
+        """The findings in Triton functions, of which `rows` is the kernel."""
         folder = self.root / "rows" / "mine"
-        (folder / file).write_text(source)
-        (folder / "variant.py").write_text(variant)
+        (folder / "kernel.py").write_text(_IMPORTS + source)
+        (folder / "variant.py").write_text(_TRITON)
         catalog = load_catalog([self.root])
         assert not catalog.broken, catalog.broken
-        return lint_kernels(catalog, ["rows"], label)
+        return lint_kernels(catalog, ["rows"], "test-source")
 
 
-def _with_entry(declared):
-    return declared if "launches" in declared else f'entry="rows", {declared}'
-
-
-def codes(result):
-    """The code and the line of each finding."""
-    return [(finding.code, finding.place.line) for finding in result.findings]
+def lines_of(result):
+    """The line of each finding."""
+    return [finding.place.line for finding in result.findings]

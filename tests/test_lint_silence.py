@@ -5,9 +5,10 @@ from lint_data import Bench
 
 SOURCE = """
 @triton.jit
-def rows(x, total, N: tl.constexpr):
-    at = tl.program_id(0) * N{comment}
-    tl.store(total, tl.sum(tl.load(x + at)))
+def rows(x, y, N: tl.constexpr):
+    for first in tl.range(0, N, 32, num_stages=3):
+        tl.store(y + first, 1.0)
+        at = tl.load(y + first){comment}
 """
 
 
@@ -15,15 +16,15 @@ def rows(x, total, N: tl.constexpr):
     ("comment", "silenced"),
     [
         ("", False),
-        ("  # gdnbench: ignore[T4] it is small", True),
-        ("  # gdnbench:ignore[ T4 ]  zeros", True),
-        ("  # gdnbench: ignore[T1, T4] zeros", True),
-        ("  # noqa: E501  # gdnbench: ignore[T4] zeros", True),
+        ("  # gdnbench: ignore[T10] it is small", True),
+        ("  # gdnbench:ignore[ T10 ]  zeros", True),
+        ("  # gdnbench: ignore[T1, T10] zeros", True),
+        ("  # noqa: E501  # gdnbench: ignore[T10] zeros", True),
         ("  # gdnbench: ignore[T1] zeros", False),
         ("  # gdnbench: ignore zeros", False),
-        ("  # gdnbench: ignore[T4]", False),
-        ("  # gdnbench: ignore[T4] --", False),
-        ("\n    # gdnbench: ignore[T4] of the line above", False),
+        ("  # gdnbench: ignore[T10]", False),
+        ("  # gdnbench: ignore[T10] --", False),
+        ("\n        # gdnbench: ignore[T10] of the line above", False),
     ],
 )
 def test_a_comment_silences_its_rule_on_its_line(tmp_path, comment, silenced):
@@ -33,5 +34,5 @@ def test_a_comment_silences_its_rule_on_its_line(tmp_path, comment, silenced):
 
 
 def test_a_comment_without_a_reason_is_told_what_it_lacks(tmp_path):
-    [finding] = Bench(tmp_path).triton(SOURCE.format(comment="  # gdnbench: ignore[T4]")).findings
-    assert finding.remedy == "say why behind ignore[T4]: without a reason it does nothing"
+    [finding] = Bench(tmp_path).triton(SOURCE.format(comment="  # gdnbench: ignore[T10]")).findings
+    assert finding.remedy == "say why behind ignore[T10]: without a reason it does nothing"

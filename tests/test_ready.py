@@ -19,17 +19,20 @@ H200 = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
 NAMES = ["source", "build", "numbers", "sanitizer", "suite"]
 ABLE = VARIANT.replace("    grid=", '    check=lambda workload: "too few rows" if workload.M < 65 else "",\n    grid=')
 
-UNMASKED = """\"\"\"A test's.\"\"\"
+MOVED = """\"\"\"A test's.\"\"\"
 from gdnbench import TritonKernel
-kernel = TritonKernel(name="gemm-unmasked", entry="gemm", grid=lambda workload, p: (1,))
+kernel = TritonKernel(name="gemm-moved", entry="gemm", grid=lambda workload, p: (1,))
 """
-UNMASKED_SOURCE = """import triton
+MOVED_SOURCE = """import triton
 import triton.language as tl
 
 
 @triton.jit
 def gemm(C):
-    tl.store(C + tl.arange(0, 16384), 0.0)
+    at = tl.arange(0, 16)
+    for first in tl.range(0, 4, num_stages=2):
+        tl.store(C + at + first, 0.0)
+        tl.store(C + at, tl.load(C + first) + at)
 """
 
 
@@ -42,7 +45,7 @@ def root(same_root):
     write_kernel(folder, "large", variant=ABLE)
     write_kernel(folder, "none", variant=ABLE.replace("M < 65", "M > 0"))
     write_kernel(folder, "nobuild", SOURCE.replace("float sum", "flaot sum"))
-    (write_kernel(folder, "unmasked", variant=UNMASKED) / "kernel.py").write_text(UNMASKED_SOURCE)
+    (write_kernel(folder, "moved", variant=MOVED) / "kernel.py").write_text(MOVED_SOURCE)
     return folder
 
 
@@ -165,11 +168,11 @@ def test_what_does_not_build_is_told_with_the_compilers_words(ready, command_lin
 
 
 def test_a_finding_of_lint_fails(ready, command_line, stored, verified):
-    stored("gemm-unmasked")
-    code, document = ready("gemm-unmasked")
+    stored("gemm-moved")
+    code, document = ready("gemm-moved")
     assert code == ExitCode.REGRESSION
     assert statuses(document)["source"] == "failed"
-    assert "kernel.py:7: T1" in document["checks"]["source"]["what"]
+    assert "kernel.py:10: T10" in document["checks"]["source"]["what"]
     assert command_line(*shlex.split(document["next"])[1:])[0] == ExitCode.REGRESSION
 
 

@@ -14,8 +14,7 @@ from simulated_workers import DOES_NOTHING
 from warm_processes import end_warm_parents
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.lint.check import LintFinding, LintResult
-from gdnbench.lint.settings import SourcePlace
+from gdnbench.lint.check import LintFinding, LintResult, SourcePlace
 from gdnbench.model.status import Status
 from gdnbench.process.events import CaseChecked, NoteMade
 from gdnbench.score.plan import Code, NoVerdict, Score, ScoreRequest

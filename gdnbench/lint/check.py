@@ -1,7 +1,8 @@
-"""Applies rules to the sources of kernels, and drops findings that a comment silences."""
+"""Applies the rule to the Triton sources of kernels, and drops findings that a comment silences."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,19 +12,27 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import BuildError, ExitCode
-from gdnbench.lint.rules import RULES
-from gdnbench.lint.settings import SourcePlace, settings_of
-from gdnbench.lint.triton_source import read_triton
-from gdnbench.lint.triton_subject import TritonSubject
-from gdnbench.model.case import Variant
-from gdnbench.model.kernel import CudaKernel, TritonKernel
+from gdnbench.lint.moved_load import find_moved_loads
+from gdnbench.model.kernel import TritonKernel
 from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone, ignore
 from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular_text
+
+CODE = "T10"
+REMEDY = "keep the value in registers, or take num_stages from that loop"
+
+
+@dataclass(frozen=True, order=True)
+class SourcePlace:
+    """A place in a source; line and column, in characters, from 1."""
+
+    path: Path
+    line: int
+    column: int
 
 
 @dataclass(frozen=True)
 class LintFinding:
-    """A mistake, by the rule's code `T1`, in the kernel in which it was found first."""
+    """A mistake, by the rule's code `T10`, in the kernel in which it was found first."""
 
     place: SourcePlace
     code: str
@@ -36,14 +45,14 @@ class LintFinding:
 class LintResult:
     """The findings in some kernels' sources, by file, line and column; comments silence `silenced` more.
 
-    `cuda` of the `kernels` are in CUDA, and not read.
+    `unread` of the `kernels` are not in Triton.
     """
 
     findings: tuple[LintFinding, ...]
     silenced: int
     kernels: tuple[str, ...]
     files: tuple[Path, ...]
-    cuda: int = 0
+    unread: int = 0
 
     @property
     def exit_code(self) -> ExitCode:
@@ -52,60 +61,64 @@ class LintResult:
 
 
 def lint_kernels(catalog: Catalog, ops: Sequence[str], wanted: str, observer: Observer = ignore) -> LintResult:
-    """Applies every rule to the sources in Python of kernels; `wanted` is as `select_variants` takes it.
+    """Looks for the mistake in the Triton sources of kernels; `wanted` is as `select_variants` takes it.
 
     A dispatcher is read as the kernels that it picks. Raises UnknownNameError for an unknown kernel; BuildError if a
     source cannot be read, is not Python, or nests expressions too deeply.
     """
-    found = (each for op in ops for each in _resolved(catalog, select_variants(catalog, op, wanted)))
-    variants = {variant: entry for entry, variant in found}  # of which dispatchers pick most
-    findings: dict[tuple[object, str], LintFinding] = {}
+    entries = {entry.kernel.name: entry for op in ops for entry in _resolved(catalog, op, wanted)}
+    findings: dict[SourcePlace, LintFinding] = {}
     texts: dict[Path, str] = {}
-    observer(PhaseBegun("read", len(variants)))
-    for variant, entry in variants.items():
-        observer(StepChanged(variant.label))
-        try:
-            if not isinstance(entry.kernel, CudaKernel):
-                subject = _subject(entry, variant)
-                texts[subject.source.path] = subject.source.text
-                for rule in RULES:
-                    for place, message in rule.check(subject):
-                        found_here = LintFinding(place, rule.code, message, rule.remedy, subject.label)
-                        findings.setdefault((place, rule.code), found_here)
-        except RecursionError as error:
-            message = f"{entry.source}: an expression in it, or beside it, is nested too deeply to be read"
-            raise BuildError(message, "split it into several") from error
+    observer(PhaseBegun("read", len(entries)))
+    for name, entry in entries.items():
+        observer(StepChanged(name))
+        if isinstance(entry.kernel, TritonKernel):
+            texts[entry.source] = _text_of(entry)
+            for finding in _findings(entry, entry.kernel, texts[entry.source]):
+                findings.setdefault(finding.place, finding)
         observer(UnitDone())
     reported: list[LintFinding] = []
     for path, text in texts.items():
         reported += apply_comments(text, [each for each in findings.values() if each.place.path == path])
-    reported.sort(key=lambda each: (each.place, each.code))
-    labels = dict.fromkeys(variant.label for variant in variants)
-    cuda = len({variant.label for variant, entry in variants.items() if isinstance(entry.kernel, CudaKernel)})
-    return LintResult(tuple(reported), len(findings) - len(reported), tuple(labels), tuple(texts), cuda)
+    reported.sort(key=lambda each: each.place)
+    unread = sum(not isinstance(entry.kernel, TritonKernel) for entry in entries.values())
+    return LintResult(tuple(reported), len(findings) - len(reported), tuple(entries), tuple(texts), unread)
 
 
-def _resolved(catalog: Catalog, variants: Iterable[Variant]) -> Iterator[tuple[CatalogEntry, Variant]]:
-    for variant in variants:
+def _resolved(catalog: Catalog, op: str, wanted: str) -> Iterator[CatalogEntry]:
+    for variant in select_variants(catalog, op, wanted):
         entry = catalog.entries[variant.kernel]
-        if entry.dispatch is None:
-            yield entry, variant
-        for pick in entry.dispatch.rows if entry.dispatch else ():
-            picked = catalog.entries[pick.kernel]
-            yield picked, picked.with_params(picked.default, dict(pick.params))
+        picks: Iterable[str] = (pick.kernel for pick in entry.dispatch.rows) if entry.dispatch else [variant.kernel]
+        yield from (catalog.entries[name] for name in picks)
 
 
-def _subject(entry: CatalogEntry, variant: Variant) -> TritonSubject:
-    kernel, path = entry.kernel, entry.source
+def _text_of(entry: CatalogEntry) -> str:
     try:
-        source = read_triton(path, read_regular_text(path, MOST_SOURCE_BYTES))
+        return read_regular_text(entry.source, MOST_SOURCE_BYTES)
     except (OSError, UnicodeDecodeError) as error:
-        raise BuildError(f"{path} cannot be read: {error}", "see `source` in variant.py") from error
-    except SyntaxError as error:
-        raise BuildError(f"{path}:{error.lineno}: {error.msg}", "it is not Python as it stands") from error
-    launches = kernel.launches if isinstance(kernel, TritonKernel) else ()
-    settings = {launch.entry: tuple(settings_of(entry, variant, launch)) for launch in launches}
-    return TritonSubject(source, settings, variant.label)
+        raise BuildError(f"{entry.source} cannot be read: {error}", "see `source` in variant.py") from error
+
+
+def _findings(entry: CatalogEntry, kernel: TritonKernel, text: str) -> Iterator[LintFinding]:
+    path, lines = entry.source, text.splitlines()
+    tensors = [spec.name for spec in (*entry.op.tensors, *kernel.scratch)]
+    constants = {name: param.choices for name, param in kernel.params.items()}
+    try:
+        tree = ast.parse(text, str(path))
+        for moved in find_moved_loads(tree, [launch.entry for launch in kernel.launches], tensors, constants):
+            before = lines[moved.load.lineno - 1].encode()[: moved.load.col_offset].decode(errors="replace")
+            message = (
+                f"the load of {moved.tensor} follows its store in line {moved.store.lineno} of a loop of "
+                f"num_stages={moved.stages}: it may be issued before that store"
+            )
+            place = SourcePlace(path, moved.load.lineno, len(before) + 1)
+            yield LintFinding(place, CODE, message, REMEDY, kernel.name)
+    except (SyntaxError, ValueError) as error:  # ValueError: for a null byte, before Python 3.11.4
+        line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
+        raise BuildError(f"{path}{line}: {error}", "it is not Python as it stands") from error
+    except RecursionError as error:
+        message = f"{path}: an expression in it is nested too deeply to be read"
+        raise BuildError(message, "split it into several") from error
 
 
 _COMMENT = re.compile(r"#\s*gdnbench:\s*ignore\[\s*([A-Z]\d+(?:\s*,\s*[A-Z]\d+)*)\s*\][ \t]*(.*)")

@@ -110,7 +110,7 @@ Begin here. A kernel whose folder does not load is listed as broken, with the re
     ),
     Tool(
         "lint",
-        """Read kernels' Triton for known mistakes: missing masks, overflowing offsets, loads that move. Runs nothing.
+        """Read kernels' Triton for loads that may move before a store, which no compiler tells. Runs nothing.
 Gives file, line, rule, what is wrong and the remedy of each finding; none is no proof that a kernel is right.""",
         _offer("kernel! op offset"),
         digest_findings,

@@ -33,12 +33,12 @@ def lint(
     library: LibraryOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Read kernels' Triton for known mistakes. Needs no GPU, runs nothing.
+    """Read kernels' Triton for a mistake that no compiler tells. Needs no GPU.
 
     Where no kernel is named, or all, those of every op, or of a project, are read.
-    Accesses beyond a tensor without a mask, int32 offsets that overflow at the op's
-    largest workload, loads that may be issued before a store to the same tensor.
-    `# gdnbench: ignore[T1] why` on a line silences a rule there.
+    T10: a load in a loop of several stages that may be issued before a store to the
+    same tensor, which neither the compiler nor the interpreter tells.
+    `# gdnbench: ignore[T10] why` on a line silences it there.
     Exits with 1 if there is a finding.
     """
     from gdnbench.catalog.catalog import load_catalog
@@ -74,12 +74,12 @@ _FINDINGS: list[Column[LintFinding]] = [
 
 
 def _document(result: LintResult) -> dict[str, object]:
-    from gdnbench.lint.rules import RULES
+    from gdnbench.lint.check import CODE
 
     return {
         "kernels": list(result.kernels),
         "files": [short_path(path) for path in result.files],
-        "rules": [rule.code for rule in RULES],
+        "rules": [CODE],
         "silenced": result.silenced,
         "findings": Table(_FINDINGS, result.findings).document,
     }
@@ -95,5 +95,5 @@ def _text(result: LintResult) -> Iterator[Block]:
     findings = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
     of = f"{plural(len(result.kernels), 'kernel')}, {plural(len(result.files), 'file')}"
     silenced = f"; {result.silenced} silenced by a comment" if result.silenced else ""
-    unread = f"; CUDA of {result.cuda} is not read" if result.cuda else ""
+    unread = f"; {result.unread} not in Triton" if result.unread else ""
     yield f"{of}: {findings or 'no findings'}{silenced}{unread}"

@@ -1,9 +1,0 @@
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def rows(x, y, N: tl.constexpr, BM: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
-    at = row[:, None] * N + tl.arange(0, N)[None, :]
-    tl.store(y + at, tl.load(x + at).to(tl.float32))
