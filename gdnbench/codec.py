@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -50,11 +50,6 @@ def convert(value: Any, schema: type[T]) -> T:
 def convert_cells(cells: Mapping[str, str], schema: type[T]) -> T:
     """Converts a row of a CSV file by its schema; an empty cell is a missing field. Raises SchemaError."""
     return _convert({name: text for name, text in cells.items() if text}, schema, strict=False)
-
-
-def convert_rows(rows: Iterable[Sequence[str]], schema: type[T]) -> list[T]:
-    """Rows of cells, none empty, by an array-like schema; quicker than one by one. The SchemaError has no row."""
-    return _convert(list(rows), list[schema], strict=False)  # type: ignore[valid-type]
 
 
 def _convert(value: Any, schema: type[T], *, strict: bool) -> T:

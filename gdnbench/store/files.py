@@ -130,12 +130,6 @@ def write_table(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None
 
 def read_table(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
     """The rows of a CSV file as text; pandas would take seven times as long, and verbs read every run there is."""
-    header, lines = read_lines(path, columns)
-    return [dict(zip(header, cells, strict=True)) for cells in lines]
-
-
-def read_lines(path: Path, columns: Iterable[str]) -> tuple[list[str], list[list[str]]]:
-    """The header of a CSV file and the cells of its rows, as `read_table`, for files of many rows."""
     (_, header), *lines = _lines(path)
     missing = [column for column in columns if column not in header]
     if missing:
@@ -148,7 +142,7 @@ def read_lines(path: Path, columns: Iterable[str]) -> tuple[list[str], list[list
         if len(cells) != len(header):
             many = f"has {len(cells)} cells of {len(header)}" if len(cells) > len(header) else "is cut off"
             raise RunFormatError(f"{path} line {number} {many}", DAMAGED)
-    return header, [cells for _, cells in lines]
+    return [dict(zip(header, cells, strict=True)) for _, cells in lines]
 
 
 def quick_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from gdnbench.codec import SchemaError, convert_cells, convert_rows
+from gdnbench.codec import convert_cells
 from gdnbench.errors import RunFormatError
 from gdnbench.model.status import CLOCKS, Clock, Timer
 from gdnbench.regular_file import NotRegularError, TooLargeError, check_regular
 from gdnbench.store.files import (
     DAMAGED,
-    read_lines,
     read_rows,
     unreadable,
     write_dataclasses,
@@ -68,17 +64,6 @@ class _Round:
     sm_mhz: Positive = math.nan
 
 
-class _FullRound(Struct, array_like=True):
-    """The same of a row in which none of their cells is empty."""
-
-    case: TextLine
-    timer: Timer
-    round: RoundNumber
-    time_us: Microseconds
-    process: Count
-    sm_mhz: Positive
-
-
 @dataclass(frozen=True)
 class CaseRounds:
     """The rounds of one case by one timer."""
@@ -98,10 +83,9 @@ def read_case_rounds(folder: Path) -> dict[tuple[str, Clock | None], CaseRounds]
     import numpy as np
 
     path = folder / ROUNDS
-    rows = _read_quickly(path) or read_rows(path, _NEEDED, lambda cells: convert_cells(cells, _Round))
-    by_case: dict[tuple[str, Clock | None], list[_Round | _FullRound]] = {}
+    by_case: dict[tuple[str, Clock | None], list[_Round]] = {}
     last: dict[Clock | None, int] = {}
-    for row in rows:
+    for row in read_rows(path, _NEEDED, lambda cells: convert_cells(cells, _Round)):
         clock = _CLOCK_OF.get(row.timer)
         last[clock] = max(row.round, last.get(clock, 0))
         by_case.setdefault((row.case, clock), []).append(row)
@@ -115,19 +99,6 @@ def read_case_rounds(folder: Path) -> dict[tuple[str, Clock | None], CaseRounds]
             times_us[at], processes[at], sm_mhz[at] = row.time_us, row.process, row.sm_mhz
         found[case, clock] = CaseRounds(np.array(times_us), np.array(processes, dtype=np.int64), np.array(sm_mhz))
     return found
-
-
-def _read_quickly(path: Path) -> Sequence[_Round | _FullRound]:
-    """The rows of a file with a value in each cell that is read back, in half the time; none of any other file."""
-    names = _FullRound.__struct_fields__
-    header, lines = read_lines(path, _NEEDED)
-    if not lines or not set(names) <= set(header):
-        return []
-    places = itemgetter(*(header.index(name) for name in names))
-    try:
-        return convert_rows(map(places, lines), _FullRound)
-    except SchemaError:  # the reader of single rows names line and field
-        return []
 
 
 def processes_of(cases: Iterable[CaseRounds]) -> IntArray:
