@@ -58,10 +58,9 @@ def doctor(
 ) -> None:
     """Check whether this machine is fit to measure, and say how to fix what is not.
 
-    Checks Python, files that shadow modules, torch, Triton, NVRTC, NVBench, the driver, every GPU
-    (clocks, temperature, other processes), the profilers and their
-    permissions, and room for results. Changes nothing. Exits with 5 if
-    nothing can be measured.
+    Checks Python, torch, Triton, NVRTC, NVBench, compilers, the driver, every GPU
+    (clocks, temperature, other processes), its calibration, and whether results can
+    be written. Changes nothing. Exits with 5 if nothing can be measured.
 
     --calibrate measures how often this machine's verdicts are right: runs as
     `gdnbench run` makes them, at B=1, 8 and 64 unless --shape says otherwise, of
