@@ -14,7 +14,6 @@ from gdnbench.store.info import (
     RunInfo,
     failed_gates,
     largest_errors,
-    merge_errors,
     passed_gates,
     read_info,
     write_info,
@@ -137,12 +136,3 @@ def test_each_kernels_largest_error_is_kept_by_gate(tmp_path):
             "state": {"worst": 0.0, "limit": 1.0, "case": "b/1", "scenario": "typical"},
         },
     }
-
-
-def test_the_largest_errors_of_parts_are_those_of_all():
-    parts = [
-        largest_errors({case_id: found}, {case_id: LABELS[case_id]})
-        for case_id, found in WIDER.items()
-        if case_id in LABELS
-    ]
-    assert merge_errors(parts) == largest_errors(WIDER, LABELS)

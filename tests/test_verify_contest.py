@@ -7,7 +7,7 @@ import torch
 
 from gdnbench.model.status import Status
 from gdnbench.store.journal import Examined, decode, encode
-from gdnbench.store.measurements import contest_errors, merge_contest
+from gdnbench.store.measurements import contest_errors
 from gdnbench.verify.check import Oracle, contest_error
 
 TOLERANCE = 1e-2
@@ -114,11 +114,3 @@ def test_a_run_keeps_each_kernels_worst_and_the_cases_that_fail():
         "v9": {"tolerance": 0.01, "count": 1, "worst": 0.1, "case": "v9/B1", "failed": []},
     }
     assert contest_errors({}, LABELS) == {}
-
-
-def test_parts_of_a_run_are_added_up_with_infinity_as_it_is_stored():
-    one = contest_errors({"v4/B1": 0.2}, LABELS)
-    other = {"v4": {"tolerance": 0.01, "count": 3, "worst": "inf", "case": "v4/B8", "failed": ["v4/B8"]}}
-    for parts in ([one, other], [other, one]):
-        merged = merge_contest(parts)["v4"]
-        assert (merged["count"], merged["worst"], merged["case"], merged["failed"]) == (4, "inf", "v4/B8", ["v4/B8"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
@@ -159,71 +159,45 @@ def failed_gates(results: Mapping[str, Sequence[GateResult]]) -> dict[str, list[
 
 def passed_gates(results: Mapping[str, Sequence[GateResult]]) -> dict[str, PassedGateDocument]:
     """The gates that cases passed, as `run.json` keeps them: of each gate how often, and its largest error."""
-    return merge_passed_gates(
-        {gate.gate: {"count": 1, **_error_of(gate, case_id)}}
-        for case_id, gates in results.items()
-        for gate in gates
-        if gate.passed
-    )
+    found: dict[str, PassedGateDocument] = {}
+    for case_id, gate in _passed(results, results):
+        error, before = _error_of(gate, case_id), found.get(gate.gate)
+        worst = max(before or error, error, key=itemgetter("worst"))
+        found[gate.gate] = {**worst, "count": 1 + (before["count"] if before else 0)}
+    return found
 
 
 def largest_errors(
     results: Mapping[str, Sequence[GateResult]], labels: Mapping[str, str]
 ) -> dict[str, dict[str, LargestErrorDocument]]:
     """Of each kernel the largest error by each passed gate with a limit, from results and labels by case id."""
-    return merge_errors(
-        {label: {gate.gate: _error_of(gate, case_id)}}
-        for case_id, label in labels.items()
-        for gate in results.get(case_id, ())
-        if gate.passed and gate.limit > 0
-    )
+    found: dict[str, dict[str, LargestErrorDocument]] = {}
+    for case_id, gate in _passed(results, labels):
+        if gate.limit > 0:
+            largest, error = found.setdefault(labels[case_id], {}), _error_of(gate, case_id)
+            largest[gate.gate] = max(largest.get(gate.gate, error), error, key=itemgetter("worst"))
+    return found
 
 
-def held_claims(
-    results: Mapping[str, Sequence[InvarianceResult]], labels: Mapping[str, str]
-) -> dict[str, dict[str, bool]]:
-    """Of each kernel and kind that it claims whether it held in every case, from results and labels by case id."""
-    return merge_claims(
-        {label: {each.kind: not each.differing}}
-        for case_id, label in labels.items()
-        for each in results.get(case_id, ())
-        if each.claimed and not each.skipped
-    )
-
-
-def merge_claims(runs: Iterable[Mapping[str, Mapping[str, bool]]]) -> dict[str, dict[str, bool]]:
-    """The claims of several runs, which held if they did in all of them."""
-    merged: dict[str, dict[str, bool]] = {}
-    for label, claims in (item for run in runs for item in run.items()):
-        together = merged.setdefault(label, {})
-        together.update({kind: held and together.get(kind, True) for kind, held in claims.items()})
-    return merged
+def _passed(results: Mapping[str, Sequence[GateResult]], cases: Iterable[str]) -> Iterator[tuple[str, GateResult]]:
+    return ((case_id, gate) for case_id in cases for gate in results.get(case_id, ()) if gate.passed)
 
 
 def _error_of(gate: GateResult, case_id: str) -> LargestErrorDocument:
     return {"worst": gate.worst, "limit": gate.limit, "case": case_id, "scenario": gate.scenario}
 
 
-def merge_errors(
-    runs: Iterable[Mapping[str, Mapping[str, LargestErrorDocument]]],
-) -> dict[str, dict[str, LargestErrorDocument]]:
-    """The largest errors of several runs."""
-    merged: dict[str, dict[str, LargestErrorDocument]] = {}
-    for label, errors in (item for run in runs for item in run.items()):
-        largest = merged.setdefault(label, {})
-        for gate, error in errors.items():
-            largest[gate] = max(largest.get(gate, error), error, key=itemgetter("worst"))
-    return merged
-
-
-def merge_passed_gates(runs: Iterable[Mapping[str, PassedGateDocument]]) -> dict[str, PassedGateDocument]:
-    """The largest error by each passed gate in several runs, and how often it was passed in all of them."""
-    merged: dict[str, PassedGateDocument] = {}
-    for gate, each in (item for gates in runs for item in gates.items()):
-        before = merged.get(gate)
-        worst = max(before or each, each, key=itemgetter("worst"))
-        merged[gate] = {**worst, "count": each["count"] + (before["count"] if before else 0)}
-    return merged
+def held_claims(
+    results: Mapping[str, Sequence[InvarianceResult]], labels: Mapping[str, str]
+) -> dict[str, dict[str, bool]]:
+    """Of each kernel and kind that it claims whether it held in every case, from results and labels by case id."""
+    found: dict[str, dict[str, bool]] = {}
+    for case_id, label in labels.items():
+        for each in results.get(case_id, ()):
+            if each.claimed and not each.skipped:
+                held = found.setdefault(label, {})
+                held[each.kind] = not each.differing and held.get(each.kind, True)
+    return found
 
 
 def write_info(folder: Path, info: RunInfo) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -234,31 +234,13 @@ def _check_inside(column: str, value: float, low: float, high: float) -> None:
 
 def contest_errors(errors: Mapping[str, float | None], labels: Mapping[str, str]) -> dict[str, ContestDocument]:
     """Of each kernel its largest error in units of the contest's tolerance, and the cases at which that is over 1."""
-    return merge_contest(
-        {
-            label: ContestDocument(
-                tolerance=CONTEST_TOLERANCE, count=1, worst=error, case=case_id, failed=[case_id] if error > 1 else []
-            )
-        }
-        for case_id, label in labels.items()
-        if (error := errors.get(case_id)) is not None
-    )
-
-
-def merge_contest(runs: Iterable[Mapping[str, ContestDocument]]) -> dict[str, ContestDocument]:
-    """What several runs, or cases, say together."""
-    merged: dict[str, ContestDocument] = {}
-    for label, each in (item for run in runs for item in run.items()):
-        before = merged.get(label)
-        if before is None:
-            merged[label] = each
-            continue
-        worst = each if float(each["worst"]) > float(before["worst"]) else before
-        merged[label] = ContestDocument(
-            tolerance=min(each["tolerance"], before["tolerance"]),
-            count=each["count"] + before["count"],
-            worst=worst["worst"],
-            case=worst["case"],
-            failed=[*before["failed"], *each["failed"]],
-        )
-    return merged
+    found: dict[str, ContestDocument] = {}
+    for case_id, label in labels.items():
+        if (error := errors.get(case_id)) is not None:
+            first = ContestDocument(tolerance=CONTEST_TOLERANCE, count=0, worst=error, case=case_id, failed=[])
+            of = found.setdefault(label, first)
+            of["count"] += 1
+            of["failed"] += [case_id] if error > 1 else []
+            if error > float(of["worst"]):
+                of["worst"], of["case"] = error, case_id
+    return found
