@@ -187,8 +187,6 @@ COMPILED = {
     "inspect-diff": ("inspect decode-v5 --diff decode-v4 --arch sm_90", TABLES),
     "inspect-schedule": ("inspect decode-floor-empty --arch sm_90 --schedule", "80 json"),
     "inspect-loops": ("inspect decode-v4 --arch sm_90 --loops", "80 json"),
-    "inspect-for-model": ("inspect decode-v4 --arch sm_90 --sass --for-model", "80"),
-    "inspect-for-model-short": ("inspect decode-floor-empty --arch sm_90 --sass --for-model", "json"),
     "inspect-sass": ("inspect decode-floor-empty --arch sm_90 --sass", "80"),
     "inspect-fail-on": ("inspect decode-rowreg-w2 --arch sm_90 --fail-on spills,regs>200", "80"),
     "inspect-unknown": ("inspect decode-v4 --arch sm_75", "80"),

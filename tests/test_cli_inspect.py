@@ -81,7 +81,6 @@ def test_beside_a_revision(run, checkout):
 FORMS = {
     "--loops": ("--sass", "--schedule", "--diff decode-v4"),
     "--schedule": ("--sass",),
-    "--for-model": ("--schedule", "--diff decode-v4", "--csv"),
 }
 
 
@@ -102,9 +101,6 @@ FORMS = {
             for first, others in FORMS.items()
             for second in others
         ),
-        (("decode-v9", "--for-model"), "add --sass"),
-        (("decode-v9", "--sass", "--budget", "5"), "--for-model"),
-        (("decode-v9", "--sass", "--for-model", "--budget", "0"), "--budget"),
     ],
 )
 def test_bad_input_is_told_what_is_understood(run, arguments, said):

@@ -1,9 +1,9 @@
-"""Blocks, loops and waits along every way, of listings written by hand."""
+"""Blocks and loops of listings written by hand."""
 
 import pytest
-from schedule_data import EXIT, STORE, does, load, sass, use
+from schedule_data import EXIT, sass
 
-from gdnbench.codegen.graph import Hold, awaited_along, find_loops, read_blocks
+from gdnbench.codegen.graph import find_loops, read_blocks
 from gdnbench.codegen.schedule import read_schedule
 
 ADD = "FADD R0, R4, R5"
@@ -26,11 +26,6 @@ def _loops(*lines):
         (loop.header, sorted(loop.blocks), loop.latches, loop.shortest, loop.longest)
         for loop in find_loops(_blocks(*lines))
     ]
-
-
-def _waits(*lines):
-    code = _code(*lines)
-    return awaited_along(code, read_blocks([one.instruction for one in code]))
 
 
 CODE = {
@@ -89,37 +84,3 @@ def test_code_has_these_loops(name):
 def test_no_code_has_no_blocks():
     assert read_blocks([]) == ()
     assert find_loops([]) == ()
-
-
-def test_a_wait_at_the_top_of_a_loop_names_the_load_of_the_trip_before():
-    waits = _waits(use(2), load(4, 2), "@P0 BRA 0x0", EXIT)
-    assert waits[0] == (Hold(1, reads=False),)
-    assert not any(waits[1:])
-
-
-def test_a_wait_names_what_either_side_of_a_branch_left_under_way():
-    waits = _waits("@P0 BRA 0x30", load(4, 1), "BRA 0x40", load(8, 1), use(1), use(1), EXIT)
-    assert waits[4] == (Hold(1, reads=False), Hold(3, reads=False))
-    assert waits[5] == ()
-
-
-def test_code_that_no_way_leads_to_has_its_waits():
-    assert _waits(EXIT, load(4, 1), use(1), EXIT)[2] == (Hold(1, reads=False),)
-
-
-def test_a_wait_for_some_leaves_the_rest_to_the_next_wait():
-    waits = _waits(
-        does("LDGDEPBAR", write=0), does("LDGDEPBAR", write=0), "DEPBAR.LE SB0, 0x1", "DEPBAR.LE SB0, 0x0", EXIT
-    )
-    assert [hold.place for hold in waits[2]] == [hold.place for hold in waits[3]] == [0, 1]
-
-
-def test_products_of_a_warpgroup_are_waited_for_by_their_group():
-    product = "HGMMA.64x64x16.F32.BF16 R24, gdesc[UR16], R24"
-    waits = _waits(product, f"{product}, gsb0", "WARPGROUP.DEPBAR.LE gsb0, 0x0", "WARPGROUP.DEPBAR.LE gsb0, 0x0", EXIT)
-    assert [[hold.place for hold in one] for one in waits] == [[], [], [1], [], []]
-
-
-def test_who_is_waited_for_to_the_end_is_not_named_for_its_operands_too():
-    waits = _waits(load(4, 1, read=0), does(STORE, waits=(0, 1)), EXIT)
-    assert waits[1] == (Hold(0, reads=False),)

@@ -1,7 +1,6 @@
-"""Reads cubins with NVIDIA's `cuobjdump` and `nvdisasm`: resources, disassembly, source lines, live registers.
+"""Reads cubins with NVIDIA's `cuobjdump` and `nvdisasm`: resources, disassembly, source lines.
 
-Every build here has source lines (`lineinfo`, which changes no code). Live registers are from nvdisasm's data flow over
-the whole function: those that hold a value which is still read, and those that the instruction writes.
+Every build here has source lines (`lineinfo`, which changes no code).
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def run_cuobjdump(cubin: Path, *options: str) -> str:
     return _run(cuobjdump(), *options, str(cubin)).output
 
 
-def _run(tool: Path, *options: str, may_fail: bool = False) -> Completed:
+def _run(tool: Path, *options: str) -> Completed:
     """Runs a tool on a cubin, the last of its options; raises MachineError if it does not run, or fails."""
     command = [str(tool), *options]
     hint = f"try by hand: {' '.join(command)}"
@@ -70,7 +69,7 @@ def _run(tool: Path, *options: str, may_fail: bool = False) -> Completed:
         done = run_tool(command, limit_s=_LIMIT_S)
     except OSError as error:
         raise MachineError(f"{tool.name} failed: {error}", hint) from error
-    if done.returncode and not may_fail:
+    if done.returncode:
         reason = done.errors.strip() or describe_exit(done.returncode)
         raise MachineError(f"{tool.name} cannot read {options[-1]}: {reason}", f"{_IF_NEWER}; {hint}")
     return done
@@ -148,8 +147,6 @@ _INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+\S")
 # With -gi, a line each from the innermost function outwards: `//## File "a.cuh", line 7 inlined at "b.cu", line 9`,
 # then `//## File "b.cu", line 9`.
 _SOURCE = re.compile(r'^\s*//## File "(.*?)", line (\d+)')
-# `// |  12   |   1    |        |`: live registers, predicates and uniform registers; none is left blank.
-_LIVE = re.compile(r"//\s+\|\s*(\d*)\s*\|")
 
 
 def read_source_lines(cubin: Path, symbol: str) -> Mapping[int, tuple[SourceLine, ...]]:
@@ -175,22 +172,6 @@ def parse_source_lines(text: str, symbol: str) -> Mapping[int, tuple[SourceLine,
             if lines:
                 by_address[int(instruction[1], 16)] = lines
     return by_address
-
-
-def read_live_registers(cubin: Path, symbol: str) -> Mapping[int, int]:
-    """Returns how many registers of a thread are live at each instruction of a kernel, by its address.
-
-    It is empty if nvdisasm does not follow the code: that of Triton for sm_90, whose ptxas is of an older CUDA. Raises
-    MachineError if `nvdisasm` is absent.
-    """
-    done = _run(_nvdisasm(), "-lrm", "count", "-c", str(cubin), may_fail=True)
-    return {} if done.returncode else parse_live_registers(done.output, symbol)
-
-
-def parse_live_registers(text: str, symbol: str) -> Mapping[int, int]:
-    """Parses what `nvdisasm -lrm count` printed; returns as `read_live_registers`."""
-    matches = ((_INSTRUCTION.match(line), _LIVE.search(line)) for line in _section(text, symbol))
-    return {int(one[1], 16): int(live[1] or 0) for one, live in matches if one and live}
 
 
 def _section(text: str, symbol: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The basic blocks of a kernel's machine code, its loops, and which instructions each instruction waits for.
+"""The basic blocks of a kernel's machine code, and its loops.
 
 A block is entered at its first instruction alone and left behind its last. A loop is a natural one (Aho, Lam, Sethi and
 Ullman, "Compilers", on flow graphs): a branch back to a block that dominates the branch, and the blocks between. A jump
@@ -6,21 +6,16 @@ back from code that stands out of line, as retries of a wait do, makes no loop.
 
 A call goes to what it calls and to what follows it; where a return goes is not followed. Computed targets (BRX) are
 unknown.
-
-A schedule follows one path, and passes a loop once. Here what is outstanding at the end of a block is outstanding at
-the start of all its successors, so a wait at the top of a loop names the loads of the iteration before. What a wait
-names may be outstanding along some path, not necessarily along all.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gdnbench.codegen.sass import Instruction, awaited_scoreboards
-from gdnbench.codegen.schedule import EncodedInstruction, address_operand, is_unconditional
+from gdnbench.codegen.sass import Instruction
+from gdnbench.codegen.schedule import address_operand, is_unconditional
 
 _BRANCHES = frozenset({"BRA", "JMP", "CALL"})
 _COMPUTED = frozenset({"BRX", "BRXU", "JMX", "JMXU"})
@@ -175,80 +170,3 @@ def _dominators(order: Sequence[int], roots: set[int], before: Sequence[Sequence
             changed |= common != dominators[at]
             dominators[at] = common
     return dominators
-
-
-# Hopper's warpgroup products (wgmma) are counted in groups apart from the scoreboards: the last product of a group
-# names its counter, and `WARPGROUP.DEPBAR.LE gsb0, 0x1` waits until at most one group is under way.
-_PRODUCTS = re.compile(r"\b(gsb\d)\b")
-_PRODUCTS_AT_MOST = re.compile(r"\b(gsb\d),\s*(0x[0-9a-f]+)")
-
-
-@dataclass(frozen=True, order=True)
-class Hold:
-    """An instruction, at index `place` of the code, that may be outstanding."""
-
-    place: int
-    reads: bool  # waited for until its operands are read, not until its result is there
-
-
-_State = Mapping[str, frozenset[Hold]]  # by the scoreboard that is held
-
-
-def awaited_along(code: Sequence[EncodedInstruction], blocks: Sequence[Block]) -> tuple[tuple[Hold, ...], ...]:
-    """Returns, by index, what each instruction waits for: in the order of the code, an instruction named once.
-
-    A wait that lets some be outstanding (`DEPBAR.LE SB0, 0x1`) names all that may be: which of them are done by then
-    depends on the path.
-    """
-    entries: list[_State] = [{} for _ in blocks]
-    awaited: dict[int, tuple[Hold, ...]] = {}
-    pending = list(reversed(range(len(blocks))))
-    while pending:
-        at = pending.pop()
-        state = dict(entries[at])
-        for place in blocks[at].places:
-            awaited[place] = _issue(code[place], place, state)
-        for successor in blocks[at].successors:
-            entry = entries[successor]
-            keys = entry.keys() | state.keys()
-            merged = {key: entry.get(key, frozenset()) | state.get(key, frozenset()) for key in keys}
-            if merged != entry:
-                entries[successor] = merged
-                pending.append(successor)
-    return tuple(awaited.get(place, ()) for place in range(len(code)))
-
-
-def holds_something(one: EncodedInstruction) -> bool:
-    """Returns whether others may wait for an instruction."""
-    return next(_held(one), None) is not None
-
-
-def _issue(one: EncodedInstruction, place: int, state: dict[str, frozenset[Hold]]) -> tuple[Hold, ...]:
-    waited: set[Hold] = set()
-    for key, left in _waited(one):
-        waited |= state.get(key, frozenset())
-        if not left:
-            state.pop(key, None)
-    for key, reads in _held(one):
-        state[key] = state.get(key, frozenset()) | {Hold(place, reads)}
-    # An instruction whose result is there has read its operands, too.
-    results = {hold.place for hold in waited if not hold.reads}
-    return tuple(sorted(hold for hold in waited if not (hold.reads and hold.place in results)))
-
-
-def _waited(one: EncodedInstruction) -> Iterator[tuple[str, int]]:
-    for number, left in awaited_scoreboards(one.instruction, one.control):
-        yield str(number), left
-    if one.instruction.name == "WARPGROUP":
-        for key, most in _PRODUCTS_AT_MOST.findall(one.instruction.operands):
-            yield key, int(most, 16)
-
-
-def _held(one: EncodedInstruction) -> Iterator[tuple[str, bool]]:
-    """Yields what an instruction holds, and whether only until its operands are read."""
-    for number, reads in ((one.control.write_scoreboard, False), (one.control.read_scoreboard, True)):
-        if number is not None:
-            yield str(number), reads
-    if one.instruction.name != "WARPGROUP":
-        for key in _PRODUCTS.findall(one.instruction.operands):
-            yield key, False

@@ -69,7 +69,7 @@ def _offer(*parameters: str | Parameter) -> tuple[Parameter, ...]:
 def _prepare_inspect(values: Values, options: Options) -> None:
     if values["code"]:
         del options["json"]
-        options |= {"sass": True, "for_model": True}
+        options["sass"] = True
 
 
 def _prepare_ncu(values: Values, options: Options) -> None:
@@ -131,7 +131,7 @@ program of events calls as an engine does.""",
         "inspect",
         """Show what the compiler made of kernels, for any architecture: registers, spills, shared memory, loads.
 Needs no GPU. `dependent_loads` counts trips to memory in a row: each costs a latency. With `against`, what changed; \
-with `code`, the machine code of one kernel, told by blocks: loads, stores, waits, branches; arithmetic summed up.""",
+with `code`, the machine code of one kernel, line by line.""",
         _offer(
             "kernel! arch",
             Parameter("against", "diff", check_kernel_or_revision),

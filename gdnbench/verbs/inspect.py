@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.errors import UsageError
 from gdnbench.process.events import NoteMade
 from gdnbench.verbs import options
 
@@ -30,12 +29,6 @@ def inspect(
     loops: Annotated[
         bool, typer.Option("--loops", help="Print the outermost loops: a trip's instructions, and of which kinds.")
     ] = False,
-    for_model: Annotated[
-        bool, typer.Option("--for-model", help="With --sass: print it for a language model, by blocks and loops.")
-    ] = False,
-    budget: Annotated[
-        int | None, typer.Option(metavar="TOKENS", min=1, help="What --for-model may take; 2000 if not given.")
-    ] = None,
     fail_on: Annotated[
         list[str] | None,
         typer.Option(metavar="RULE,…", help="Exit 1 where one holds: spills,regs>64,smem>48K,occupancy<50."),
@@ -57,10 +50,6 @@ def inspect(
 
     --loops counts a trip of each outermost loop, which in a persistent kernel is a
     tile: where warps do different work, each role has a loop of its own.
-
-    --sass --for-model tells the code to a language model within a budget of
-    tokens: arithmetic is summed up; every load, store, wait, atomic, branch and
-    exit is there, by blocks and loops, with live registers and source lines.
     """
     from gdnbench.catalog.catalog import find_op, load_catalog
     from gdnbench.catalog.request import parse_near_default
@@ -75,11 +64,12 @@ def inspect(
     )
     from gdnbench.machine.gpus import list_gpus
     from gdnbench.report.inspect import print_changed, print_inspected
-    from gdnbench.report.outline import DEFAULT_BUDGET, print_for_model, print_loops
+    from gdnbench.report.loops import print_loops
     from gdnbench.report.schedule import print_schedule_pairs, print_schedules
     from gdnbench.verbs.progress import watch
 
-    _check_form(ctx)
+    options.check_mode(ctx, "loops", (), ("sass", "schedule", "diff", "csv"))
+    options.check_mode(ctx, "schedule", (), ("sass", "csv"))
     rules = parse_rules(options.joined(fail_on))
     gpus = list_gpus()
     wanted = options.joined(arch)
@@ -109,17 +99,6 @@ def inspect(
         print_loops(own, broken, json=json)
     elif schedule:
         print_schedules(own, broken, json=json)
-    elif for_model:
-        print_for_model(own, broken, DEFAULT_BUDGET if budget is None else budget, json=json)
     else:
         print_inspected(own, broken, sass=sass, json=json, csv=csv)
     raise typer.Exit(exit_code(found, broken))
-
-
-def _check_form(ctx: typer.Context) -> None:
-    """Refuses options that ask for two forms at once, or for a part of a form that is not requested."""
-    options.check_mode(ctx, "for_model", ("budget",), ("schedule", "loops", "diff", "csv"))
-    options.check_mode(ctx, "loops", (), ("sass", "schedule", "diff", "csv"))
-    options.check_mode(ctx, "schedule", (), ("sass", "csv"))
-    if ctx.params["for_model"] and not ctx.params["sass"]:
-        raise UsageError("--for-model is a form of --sass", "add --sass")
