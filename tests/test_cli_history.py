@@ -48,21 +48,6 @@ def test_a_run_of_before_an_axis_was_added_is_at_its_default(run, before_an_axis
     assert ("6.75979" if verb == "history" else "6.760") in out
 
 
-def test_without_a_chart_the_tables_stay_and_one_line_says_why(run, stepped, monkeypatch):
-    def fail(*_args, **_named):
-        raise TypeError("clear() takes no arguments")
-
-    whole = run("history", KERNEL, "--out", stepped)[1]
-    monkeypatch.setattr("plotext.figure.clear", fail)
-    code, out, err = run("history", KERNEL, "--out", stepped)
-    assert code == 0
-    assert flat(err).startswith("warning: no chart: TypeError: clear() takes no arguments")
-    assert err.count("warning") == 1
-    assert "●" not in out
-    assert set(out.splitlines()) < set(whole.splitlines())
-    assert out.splitlines()[-1] == whole.splitlines()[-1]
-
-
 def test_a_kernel_that_cannot_do_the_default_suite_is_followed_where_it_was_timed(run, tmp_path):
     """verify-v3 cannot do states in fp32, which a run of `results` tells, too."""
     for name in ("20261125-021738-h200-verify-bf16-small", "20261125-032937-h200-verify-last-heads"):

@@ -170,7 +170,7 @@ def titled_table(
 
 
 Block = Table[Any] | Note | RenderableType | Callable[[Console], None]
-"""A part of what a terminal shows: a function prints what is neither text nor table, a chart."""
+"""A part of what a terminal shows: a function prints what is neither text nor table."""
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from gdnbench.errors import UnknownNameError, UsageError
@@ -111,7 +109,6 @@ _SIDE_BY_SIDE = "set its runs side by side: gdnbench compare RUN RUN"
 _RUN_ID_START = 15  # characters, `20260102-030405`: enough to name a run on the command line
 _WIDE_ENOUGH_FOR_DATES = 120  # characters; there, the table has dates, whole ids and cards
 _WIDE_ENOUGH_FOR_CHANGES = 72  # characters; there, what changed is folded beside the ratio
-_FEWEST_RUNS = 3  # of a chart
 
 
 def _answer(histories: Sequence[History], results: Path) -> Answer:
@@ -172,7 +169,6 @@ def _text(histories: Sequence[History], width: int) -> Iterator[Block]:
         if not math.isnan(history.scatter):
             title.append(f"  scatter from run to run {history.scatter:.2%}", style="not bold dim")
         yield Table(_shown(history, width), history.rows, title, notes=list(_notes(history)))
-        yield partial(_print_chart, history=history)
     yield _legend(histories[-1])
 
 
@@ -302,19 +298,3 @@ def _step_line(row: HistoryRow) -> Text:
     but = " but the card" if CARD in row.causes else ""
     why = f"; changed: {', '.join(causes)}" if causes else f"; nothing that gdnbench knows of changed{but}"
     return text.append(f" ({low:+.1%} to {high:+.1%}){why}", style="not bold default")
-
-
-def _print_chart(console: Console, history: History) -> None:
-    """Prints the chart of the runs that were measured as the last one was, where there are enough to have a course."""
-    from gdnbench.analyse.comparison import method_of
-    from gdnbench.render.terminal_chart import print_course
-
-    measured = [row for row in history.rows if row.ratio]
-    methods = {method_of(row.run, row.figure) for row in measured[-1:]}
-    rows = [row for row in measured if method_of(row.run, row.figure) in methods]
-    if len(rows) < _FEWEST_RUNS:
-        return
-    steps = [place for place, row in enumerate(rows) if row.is_step]
-    title = f"time / {history.anchor}, by run{', | before a step' if steps else ''}"
-    names = [_short_id(row)[4:13] for row in rows]
-    print_course(console, title, [row.ratio.estimate for row in rows if row.ratio], names, steps)
