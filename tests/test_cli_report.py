@@ -69,15 +69,6 @@ def test_a_wrong_name_is_a_usage_error_and_writes_nothing(run, tmp_path, argumen
     assert (tmp_path / "notes.md").read_text() == "mine"
 
 
-def test_what_was_published_needs_a_run_beside_it(run, tmp_path):
-    folder = tmp_path / "results" / "published" / "b200"
-    folder.mkdir(parents=True)
-    (folder / "figures.csv").write_text("")
-    code, _, err = run("published/b200")
-    assert code == ExitCode.USAGE
-    assert "hint:" in err
-
-
 def test_without_the_libraries_it_says_what_to_install(run, monkeypatch):
     monkeypatch.setattr("gdnbench.verbs.html.report.find_spec", lambda _name: None)
     code, _, err = run()

@@ -7,11 +7,9 @@ from collections import Counter
 
 import pytest
 from committed import RESULTS
-from decode_workloads import decode_at
 from report_data import HOSTILE, WORKLOADS, Elements, store_run, store_swept
 from run_data import case, failed, store
 
-from gdnbench.analyse.figure import Figure, FigureSource, SourceKind
 from gdnbench.analyse.suite import fastest_of
 from gdnbench.errors import ExitCode, RunFormatError
 from gdnbench.verbs.html.page import headline
@@ -29,7 +27,7 @@ def stored(tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole(stored, tmp_path_factory):
     output = tmp_path_factory.mktemp("out") / "report.html"
-    write_report(stored, [], output)
+    write_report(stored, output)
     return output.read_text(encoding="utf-8")
 
 
@@ -38,9 +36,9 @@ def page(whole):
     return Elements(whole)
 
 
-def made(tmp_path, *folders, published=()):
+def made(tmp_path, *folders):
     output = tmp_path / "made.html"
-    write_report(folders, published, output)
+    write_report(folders, output)
     return Elements(output.read_text(encoding="utf-8"))
 
 
@@ -139,20 +137,6 @@ def test_a_run_without_samples_says_that_it_kept_none(tmp_path, page):
     assert said not in page.seen
 
 
-def test_published_figures_stand_apart_with_their_citation(tmp_path, stored, monkeypatch):
-    figure = Figure(
-        op="decode", kernel="theirs", label="theirs", workload=decode_at(B=8), timer="cupti", time_us=3.21,
-        citation="A. Author, 2026",
-    )  # fmt: skip
-    source = FigureSource(name="published/b200", kind=SourceKind.PUBLISHED, gpu="b200", figures=(figure,))
-    monkeypatch.setattr("gdnbench.analyse.sources.load_published", lambda _folder: source)
-    page = made(tmp_path, stored[0], published=[tmp_path])
-    assert "A. Author, 2026" in page.seen
-    assert "Not measured by gdnbench" in page.seen
-    assert "Across GPUs" not in page.seen  # what others measured is compared with nothing
-    assert [attributes for attributes in page.all("section") if attributes.get("class") == "published"]
-
-
 @pytest.mark.parametrize("name", ["run.json", "measurements.csv", "rounds.csv", "samples.parquet", "sweep.json"])
 def test_a_damaged_run_is_named_and_the_last_report_stays(tmp_path, name):
     sound = store_run(tmp_path)
@@ -162,7 +146,7 @@ def test_a_damaged_run_is_named_and_the_last_report_stays(tmp_path, name):
     output = tmp_path / "report.html"
     output.write_text("the last one")
     with pytest.raises(RunFormatError) as caught:
-        write_report([sound, damaged], [], output)
+        write_report([sound, damaged], output)
     assert damaged.name in caught.value.message
     assert caught.value.hint
     assert caught.value.exit_code == ExitCode.USAGE

@@ -20,7 +20,7 @@ def report(tmp_path_factory):
     one = store_run(results)
     other = store_run(results, "20260103-030405-b200-decode", gpu="b200", samples=False)
     output = results / "report.html"
-    write_report([one, other, store_swept(results), RESULTS / "20261124-172052-h200-fp8-gemm-pos-study"], [], output)
+    write_report([one, other, store_swept(results), RESULTS / "20261124-172052-h200-fp8-gemm-pos-study"], output)
     return output
 
 

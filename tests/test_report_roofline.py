@@ -127,7 +127,7 @@ def test_the_page_has_a_roofline_that_the_library_compiles(tmp_path, name):
     import altair
     import vl_convert
 
-    write_report([RESULTS / name], [], tmp_path / "report.html")
+    write_report([RESULTS / name], tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     spec = json.loads(text.partition('data-chart="run-1-roofline">')[2].partition("</script>")[0])
     assert vl_convert.vegalite_to_vega(spec, vl_version="6.4")["marks"]

@@ -17,7 +17,7 @@ def report(
         list[str] | None,
         typer.Argument(
             metavar="RUN",
-            help="Ids, starts, labels, folders, GPUs, published/NAME; the latest run.",
+            help="Ids, starts, labels, folders, GPUs; the latest run.",
             autocompletion=complete_runs,
         ),
     ] = None,
@@ -27,11 +27,10 @@ def report(
     """Write runs and sweeps as one HTML file, with sortable tables and charts. Needs no GPU and no network."""
     from gdnbench.render.output import print_answer
     from gdnbench.render.table import Answer, Note
-    from gdnbench.verbs.html.report import check_output, choose_sources, write_report
+    from gdnbench.verbs.html.report import check_output, choose_runs, write_report
 
     check_output(output)
-    folders, published = choose_sources(results, runs or [])
-    write_report(folders, published, output)
+    write_report(choose_runs(results, runs or []), output)
     line = Note(f"{output}  ({output.stat().st_size / 1e6:.2f} MB)", whole=True)
     opened = ["python3", "-m", "webbrowser", output.absolute().as_uri()]
     print_answer(Answer(text=lambda _: [line], next=opened))

@@ -114,9 +114,9 @@ class HtmlPart:
 
 @dataclass(frozen=True, kw_only=True)
 class HtmlSection:
-    """One run, one sweep, or one comparison.
+    """One run or one sweep.
 
-    `id` is its heading's; `badge` is a word beside the heading, `partial` or `published`. `choices` has the kernels to
+    `id` is its heading's; `badge` is a word beside the heading, `partial`. `choices` has the kernels to
     pick from, empty without charts that follow them; `scale` tells whether to explain the colours of a heat map.
     `charts`, and `table` with `lines` below, are across all `parts`; `failures` were not measured at any workload.
     """

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any
 
 from gdnbench import __version__
-from gdnbench.analyse.figure import FigureSource
 from gdnbench.catalog.entry import label_parts
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
@@ -18,7 +17,6 @@ from gdnbench.model.workload import Workload
 from gdnbench.render.table import Column, Table
 from gdnbench.render.units import factor, flops_bind
 from gdnbench.report.charts.selection import kind_of, time_us
-from gdnbench.verbs.html.beside import across_section, published_section
 from gdnbench.verbs.html.content import HtmlCell, HtmlTable, control_cell, html_table
 from gdnbench.verbs.html.report import ReportedRun, lead_line
 from gdnbench.verbs.html.run_section import run_section
@@ -68,21 +66,19 @@ _SWEEP = (
 )
 
 
-def page_of(runs: Sequence[ReportedRun], published: Sequence[FigureSource]) -> dict[str, Any]:
+def page_of(runs: Sequence[ReportedRun]) -> dict[str, Any]:
     """Returns everything that the page shows, by the names of the template's variables."""
     sections = [
         sweep_section(run, run.sweep, f"run-{number}") if run.sweep else run_section(run, f"run-{number}")
         for number, run in enumerate(runs, start=1)
     ]
-    figures = [published_section(source, f"published-{number}") for number, source in enumerate(published, start=1)]
-    more = [across_section(runs), *figures]
     ops, devices = dict.fromkeys(run.info.op for run in runs), dict.fromkeys(run.info.device for run in runs)
     return {
         "title": f"{' and '.join(ops)} on {', '.join(devices)}",
         "subtitle": _subtitle(runs),
         "summary": summary_table(runs),
         "warnings": [warning for run in runs for warning in _warnings(run)],
-        "sections": [*sections, *(section for section in more if section)],
+        "sections": sections,
         "run_ids": [run.info.run_id for run in runs],
         "leads": [(f"run-{number}", headline(run), lead_line(run)) for number, run in enumerate(runs, start=1)],
         "provenance": _provenance(runs),

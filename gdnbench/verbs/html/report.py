@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gdnbench.analyse.suite import FastestKernel, fastest_of
 from gdnbench.codec import finite
-from gdnbench.errors import MachineError, RunFormatError, UsageError
+from gdnbench.errors import MachineError, RunFormatError
 from gdnbench.model.measurement import Measurement, Sweep
 from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
@@ -21,7 +21,7 @@ from gdnbench.render.console import check_output_file, write_output_file
 from gdnbench.report.charts.selection import in_order, timed
 from gdnbench.report.charts.theme import DARK, LIGHT, VEGA_LITE, unchecked
 from gdnbench.store.files import is_stored
-from gdnbench.store.find import PUBLISHED_FOLDER, compares, find_run
+from gdnbench.store.find import compares, find_run
 from gdnbench.store.info import RunInfo
 from gdnbench.store.measurements import read_clocks, read_run
 from gdnbench.store.samples import ROUNDS, CaseRounds, read_case_rounds
@@ -44,35 +44,19 @@ def check_output(path: Path) -> None:
         raise MachineError(f"a report needs {', '.join(missing)}", "pip install 'gdnbench[report]'")
 
 
-def write_report(runs: Sequence[Path], published: Sequence[Path], output: Path) -> None:
-    """Writes runs, in the order wanted, and published figures as a report in one step; replaces an existing file."""
-    from gdnbench.analyse.sources import load_published
+def write_report(runs: Sequence[Path], output: Path) -> None:
+    """Writes runs, in the order wanted, as a report in one step; replaces an existing file."""
     from gdnbench.verbs.html.page import page_of
 
     with unchecked():
-        page = page_of([read_stored(folder) for folder in runs], [load_published(folder) for folder in published])
+        page = page_of([read_stored(folder) for folder in runs])
     write_output_file(output, render(page).encode())
 
 
-def find_figures(results: Path, wanted: str) -> Path | None:
-    """Returns the folder of published figures that `published/<name>` or a path names, or None for any other name."""
-    from gdnbench.analyse.sources import PUBLISHED_NAME, find_published
-
-    if wanted and (Path(wanted) / PUBLISHED_NAME).is_file():
-        return Path(wanted)
-    return find_published(results, wanted) if wanted.startswith(f"{PUBLISHED_FOLDER}/") else None
-
-
-def choose_sources(results: Path, wanted: Sequence[str]) -> tuple[list[Path], list[Path]]:
-    """Returns the named folders of runs and published figures, each once; by default the latest run that compared."""
-    published = {name: folder for name in wanted if (folder := find_figures(results, name))}
-    runs = [find_run(results, name) for name in wanted if name not in published]
-    if published and not runs:
-        raise UsageError(
-            "a report needs a run, besides what was published", f"gdnbench report h200 {next(iter(published))}"
-        )
-    unique = {folder.resolve(): folder for folder in runs or [find_run(results, serves=compares)]}
-    return list(unique.values()), list(published.values())
+def choose_runs(results: Path, wanted: Sequence[str]) -> list[Path]:
+    """Returns the named folders of runs, each once; by default the latest run that compared."""
+    runs = [find_run(results, name) for name in wanted] or [find_run(results, serves=compares)]
+    return list({folder.resolve(): folder for folder in runs}.values())
 
 
 SCRIPTS = ("charts.js", "pickers.js", "tables.js")
