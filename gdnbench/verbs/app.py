@@ -31,7 +31,7 @@ MOVED = {
     "phases": "proton",
     "plot": "show --chart",
     "ready": "verify --ready",
-    "show --plot": "show --chart sweep --output",
+    "show --plot": "report",
     "try": "ledger add",
     "watch": "score --watch",
 }

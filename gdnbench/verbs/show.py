@@ -43,8 +43,8 @@ def show(
         typer.Option("--contest", help="Scores by the FlashInfer contest's rule; of runs of two ops also of both."),
     ] = False,
     chart: Annotated[
-        Literal["roofline", "sweep"] | None,
-        typer.Option(metavar="CHART", help="Draw this into a file instead: roofline, or of a sweep its points, sweep."),
+        Literal["roofline"] | None,
+        typer.Option(metavar="CHART", help="Draw this into a file instead: roofline."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Of a chart: the PNG or SVG file.")
@@ -84,8 +84,8 @@ def show(
     also the score of both together.
 
     With `--chart`: roofline is FLOP/s against FLOPs a byte of the op's declared work,
-    below the measured copying floor and the rated peak; sweep, a sweep's points.
-    `gdnbench report` has more charts.
+    below the measured copying floor and the rated peak. `gdnbench report` has more
+    charts.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
@@ -100,7 +100,7 @@ def show(
     options.check_mode(ctx, "chart", ("output", "kernel", "shape"), (*_NO_CHART, *_NO_CONTEST))
     options.check_mode(ctx, "contest", (), _NO_CONTEST)
     if chart:
-        _draw(runs or [""], results, chart, options.joined(kernel), options.sizes(shape), output)
+        _draw(runs or [""], results, options.joined(kernel), options.sizes(shape), output)
         return
     if contest:
         from gdnbench.verbs.show_contest import print_contest
@@ -140,26 +140,19 @@ def show(
         print_errors(read_info(folder))
 
 
-def _draw(runs: Sequence[str], results: Path, chart: str, kernels: str, axes: str, output: Path | None) -> None:
+def _draw(runs: Sequence[str], results: Path, kernels: str, axes: str, output: Path | None) -> None:
     from gdnbench.errors import UsageError
     from gdnbench.render.console import message_console
     from gdnbench.report.charts.roofline import draw_roofline
     from gdnbench.report.charts.selection import named_workloads
-    from gdnbench.report.charts.sweep import draw_sweep
     from gdnbench.report.charts.theme import check_picture
     from gdnbench.store.find import find_run, has_times
 
     if len(runs) > 1:
         raise UsageError("a chart is of one run", "name one run")
     if output is None:
-        raise UsageError("a chart is drawn into a file, and none is named", f"add -o {chart}.png")
-    check_picture(output, f"{chart}.png")
+        raise UsageError("a chart is drawn into a file, and none is named", "add -o roofline.png")
+    check_picture(output, "roofline.png")
     folder = find_run(results, runs[0], serves=None if runs[0] else has_times)
-    workloads = named_workloads(folder, axes)
-    if chart == "roofline":
-        draw_roofline(folder, output, kernels, workloads)
-    elif kernels or workloads is not None:
-        raise UsageError("the chart of a sweep shows all of its points", "leave out --kernel and --shape")
-    else:
-        draw_sweep(folder, output)
+    draw_roofline(folder, output, kernels, named_workloads(folder, axes))
     message_console().print(f"drawn into {output}", markup=False, soft_wrap=True)

@@ -1,20 +1,16 @@
-"""The charts of a sweep: a line for one param, heat maps for more; on the page and as a picture."""
+"""The charts of a sweep on the page: a line for one param, heat maps for more."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gdnbench.errors import UsageError
 from gdnbench.model.declaration import ParamValue
 from gdnbench.model.measurement import Plateau, Point, Sweep
 from gdnbench.render.units import params_text, percent, plus_minus
 from gdnbench.report.charts import theme
-from gdnbench.report.charts.theme import LIGHT, Datum, Theme, expr
-from gdnbench.store.info import read_info
-from gdnbench.store.tables import read_sweep
+from gdnbench.report.charts.theme import Datum, Theme, expr
 
 if TYPE_CHECKING:
     import altair as alt
@@ -22,7 +18,6 @@ if TYPE_CHECKING:
 
 STEPS = (0.005, 0.02, 0.05, 0.10, 0.20)  # a cell slower by more than these has the next colour of the theme
 CELL, AROUND, LINE = 34, 56, 260  # pixels: the height of a cell, of the axis around cells, of a line chart
-_CELL_WIDTH, _LINE_WIDTH = 58, 380  # pixels, in a picture
 _PASSED = " + ".join(f"(datum.slower > {step})" for step in STEPS)
 _LEVEL = "datum.place === 'best' || datum.place === 'tied'"
 
@@ -33,41 +28,6 @@ def sweep_chart(sweep: Sweep, plateau: Plateau, colours: Theme) -> tuple[alt.Lay
     if len(names) > 1:
         return _heat_chart(sweep, plateau, names, colours)
     return (_line_chart(sweep.of(plateau), *next(iter(names.items())), colours), LINE, "") if names else None
-
-
-def draw_sweep(folder: Path, path: Path) -> None:
-    """Draws a panel per kernel and workload of a stored sweep into a file.
-
-    Raises UsageError for a run that has no swept times, and MachineError.
-    """
-    sweep, info = read_sweep(folder), read_info(folder)
-    if sweep is None or not sweep.plateaus:
-        hint = "`gdnbench sweep` makes them: see `gdnbench sweep -h`"
-        raise UsageError(f"{folder.name} has no swept times to draw", hint)
-    with theme.unchecked():
-        panels = [_panel(sweep, plateau) for plateau in sweep.plateaus]
-        theme.write_picture(path, panels, f"% slower than the best point, {theme.heading(info)}")
-
-
-def _panel(sweep: Sweep, plateau: Plateau) -> alt.LayerChart:
-    import altair as alt
-
-    names = varied(sweep.axes[plateau.kernel])
-    simplest = params_text(sweep.point(plateau, plateau.simplest).params, list(names))
-    below = [f"simplest of the best: {simplest}"] if names else ["a single point: nothing varies"]
-    found = sweep_chart(sweep, plateau, LIGHT)
-    if found is None:
-        chart = theme.layered(alt.Chart(theme.inline([{}])).mark_text(text="0.0", fill=LIGHT.ink))
-        width, height = _CELL_WIDTH, CELL
-    else:
-        chart, height, note = found
-        width = _LINE_WIDTH
-        if len(names) > 1:
-            across = _leading(sweep, plateau, names)[1]
-            width, height = _CELL_WIDTH * len(names[across]), height - AROUND
-            below += [*([f"each cell: the {note}"] if note else []), "framed: the best, and what ties with it"]
-    title = theme.panel_title(f"{plateau.kernel} {plateau.workload}", *below)
-    return chart.properties(width=width, height=height, title=title)
 
 
 def _line_chart(points: Sequence[Point], param: str, values: Sequence[ParamValue], colours: Theme) -> alt.LayerChart:

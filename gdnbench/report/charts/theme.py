@@ -27,8 +27,7 @@ PICTURE_FONT = "sans-serif"  # vl-convert's own font
 ACROSS = 3  # most panels of a picture side by side
 BASELINE_MARKER = "circle"
 MARKERS = ("square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left")
-EN_SPACE = "\u2002"  # in a picture, where several blanks would collapse
-_PLAIN = ("paper", "ink", "muted", "rule", "grid", "floor", "bar")
+_PLAIN = ("paper", "ink", "muted", "rule", "grid", "floor")
 
 # A kernel's slot is its index among those shown; it selects colour and marker.
 SLOT = "indexof(shown, datum.kernel)"
@@ -45,9 +44,8 @@ Datum = dict[str, Any]  # the data of one mark of a chart, by field
 class Theme:
     """The colours of a chart, in CSS notation.
 
-    `ink` is for text and the baseline, `muted` for labels of axes, `rule` for their lines, `bar` for bars with names
-    beside them; `series` has a colour per slot, `heat` one per step of a heat map, best first, and `heat_ink` of text
-    on each.
+    `ink` is for text and the baseline, `muted` for labels of axes, `rule` for their lines; `series` has a colour per
+    slot, `heat` one per step of a heat map, best first, and `heat_ink` of text on each.
     """
 
     paper: str
@@ -56,7 +54,6 @@ class Theme:
     rule: str
     grid: str
     floor: str
-    bar: str
     series: tuple[str, ...]
     heat: tuple[str, ...]
     heat_ink: tuple[str, ...]
@@ -91,13 +88,13 @@ class Theme:
 
 
 LIGHT = Theme(
-    paper="#fff", ink="#1b1f24", muted="#57606a", rule="#c4cad1", grid="#e9ecef", floor="#8a929b", bar="#9fb9d6",
+    paper="#fff", ink="#1b1f24", muted="#57606a", rule="#c4cad1", grid="#e9ecef", floor="#8a929b",
     series=("#2463a8", "#c65102", "#1b7f4b", "#8243b8", "#b81f3d", "#0b7f93", "#8a5a2b", "#b8348a", "#6a7400"),
     heat=("#dcefe3", "#fdf3d4", "#fbdfa6", "#f5b970", "#e07f43", "#b1401f"),
     heat_ink=("#1b1f24", "#1b1f24", "#1b1f24", "#1b1f24", "#1b1f24", "#fff"),
 )  # fmt: skip
 DARK = Theme(
-    paper="#13171c", ink="#e4e8ec", muted="#a0a9b3", rule="#434b55", grid="#262c34", floor="#848d97", bar="#3d5a7c",
+    paper="#13171c", ink="#e4e8ec", muted="#a0a9b3", rule="#434b55", grid="#262c34", floor="#848d97",
     series=("#6caef5", "#ff9b57", "#55c78a", "#c093f0", "#ff7f93", "#4fc6d9", "#cf9f6c", "#f083c6", "#bcc64b"),
     heat=("#1d4431", "#3d3a1e", "#574218", "#77491a", "#99481f", "#c2543a"),
     heat_ink=("#eef2f5", "#eef2f5", "#eef2f5", "#eef2f5", "#fff", "#fff"),

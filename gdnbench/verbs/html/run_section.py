@@ -1,4 +1,4 @@
-"""The report's section of a run: its charts, and per workload its bars, samples and table."""
+"""The report's section of a run: its charts, and per workload its samples and table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from gdnbench.model.measurement import Measurement, Timing
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, label_slug
 from gdnbench.model.workload_spec import WorkloadSpec
-from gdnbench.render.codec import GLYPHS
 from gdnbench.render.table import Table
 from gdnbench.render.units import flops_bind, number, traffic
 from gdnbench.report.charts import theme
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 
-TIMES_HEIGHT, SAMPLES_LEAST = 400, 320  # pixels
+TIMES_HEIGHT, SAMPLES_HEIGHT = 400, 320  # pixels
 FOOT = 22  # pixels below the lowest floor, for its name
 _FLOORS = " Dashed: the floors, below which no kernel of this grid or traffic can come."
 NO_SAMPLES = "No samples were stored with this run, so their distribution is not shown."
@@ -133,23 +132,21 @@ def _part(
 ) -> HtmlPart:
     rows, name = stored.at(workload), f"{prefix}-{workload_slug(workload)}"
     ordered = timed(rows)
-    bars = _bars(timed(stored.leading(ordered)), f"{name}-sol", workload)
-    height = max(SAMPLES_LEAST, bars.height if bars else 0)
     points = curve_points(ordered, quantiles)
     chart = curves_chart(points, PAGE).add_params(*slot_params(shown, stored.info.baseline))
     curves = HtmlChart(
         id=f"{name}-samples",
         title="All samples",
         note="The share of samples that took at most so long, of the middle 99%. Steep is steady.",
-        spec=page_spec(chart, height, f"Distribution of samples, {workload}"),
-        height=height,
+        spec=page_spec(chart, SAMPLES_HEIGHT, f"Distribution of samples, {workload}"),
+        height=SAMPLES_HEIGHT,
         picker=picker,
     )
     return HtmlPart(
         id=name,
         title=f"{workload}  ({traffic(max(row.nbytes for row in rows))}{_bound_words(stored, rows)})",
         lines=tuple(filter(None, [control_line(rows)])),
-        charts=(*([bars] if bars else []), *([curves] if points else [])),
+        charts=(curves,) if points else (),
         table=_run_table(stored, ordered, name=f"{name}-table", where=str(workload)) if ordered else None,
         failures=failures_of(rows),
     )
@@ -160,22 +157,6 @@ def _bound_words(stored: ReportedRun, rows: Sequence[Measurement]) -> str:
     if not flops_bind(stored.rows) or not any(row.timing for row in rows):
         return ""
     return f", bound by {'FLOPs' if flops_bind(rows) else 'copying'}"
-
-
-def _bars(rows: Sequence[Measurement], name: str, workload: Workload) -> HtmlChart | None:
-    bars = page_bars(rows)
-    if not bars:
-        return None
-    height = BAR * len(bars) + AROUND
-    return HtmlChart(
-        id=name,
-        title="Share of the bound",
-        note=f"Time of the {'bound: FLOPs at peak' if flops_bind(rows) else 'copying floor'} / time of the kernel, "
-        f"{'by kernel times' if rows[0].clock else 'launch on both sides'}. "
-        "The sign is the verdict against the baseline, the contrasting bar.",
-        spec=page_spec(sol_chart(bars, PAGE), height, f"Share of the bound of each kernel, {workload}"),
-        height=height,
-    )
 
 
 def _run_table(stored: ReportedRun, rows: Sequence[Measurement], *, name: str, where: str) -> HtmlTable:
@@ -245,57 +226,8 @@ def time_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme, ki
     return theme.layered(*layers, data=points)
 
 
-BAR, AROUND = 17, 44  # pixels: a bar, and the axis with the paddings
-_ROOM = 1.36  # multiple of the longest bar, for a column of labels
 SHARES = 49  # points per curve: thousands of samples lie on few ticks of the timer
 ENDS = (0.005, 0.995)  # quantiles: one outlier ten times as long would press all curves to one side
-
-
-def page_bars(rows: Sequence[Measurement]) -> list[Datum]:
-    """Returns a bar per kernel with a known share of the bound; by stream times, the launch is on both sides."""
-    return [
-        _page_bar(row, row.timing.sol)
-        for row in rows
-        if row.role.does_the_work and row.timing and not math.isnan(row.timing.sol)
-    ]
-
-
-def _page_bar(row: Measurement, sol: float) -> Datum:
-    verdict = row.versus.verdict if row.versus else ""
-    return {
-        "kernel": row.case.label,
-        "sol": sol,
-        "label": f"{sol:.1%} {GLYPHS.get(verdict, theme.EN_SPACE)}",
-        "time": interval_text(row),
-        "verdict": verdict.upper() or "BASELINE",
-        "role": row.role.value if row.role in {Role.BASELINE, Role.FLOOR} else "kernel",
-    }
-
-
-def sol_chart(bars: Sequence[Datum], colours: Theme) -> alt.LayerChart:
-    """Draws bars from the top in the given order, labels in a column at the right, and a dashed line at the floor."""
-    import altair as alt
-
-    end = _ROOM * max(1.0, *(float(bar["sol"]) for bar in bars))
-    y = alt.Y(field="kernel", type="nominal", sort=None, axis=alt.Axis(title=None, ticks=False, domain=False))
-    x = alt.X(
-        field="sol",
-        type="quantitative",
-        scale=alt.Scale(domain=[0, end], nice=False),
-        axis=alt.Axis(title=None, format=".0%", values=[0, 0.25, 0.5, 0.75, 1]),
-    )
-    fills = {"baseline": colours.ink, "floor": colours.floor, "kernel": colours.bar}
-    tooltip = theme.tips(kernel="kernel", label="of bound", time="time, µs", verdict="verdict")
-    return theme.layered(
-        alt.Chart()
-        .mark_bar(height=alt.RelativeBandSize(band=0.68), fill=expr(f"{fills}[datum.role]"))
-        .encode(y=y, x=x, tooltip=tooltip),
-        alt.Chart()
-        .mark_text(align="right", fill=colours.ink)
-        .encode(y=y, x=alt.datum(end), text=alt.Text(field="label", type="nominal")),
-        alt.Chart().mark_rule(stroke=colours.floor, strokeDash=[5, 4]).encode(x=alt.datum(1)),
-        data=bars,
-    )
 
 
 def read_quantiles(folder: Path) -> dict[str, FloatArray]:
