@@ -125,7 +125,6 @@ LATER = {
     "show-launches": (f"show {LAUNCHES}", TABLES),
     "show-suite": (f"show {HOPPER} --suite contest --over decode-fla,decode-flashinfer", "60 80"),
     "show-cards": (f"show {' '.join(CARDS)}", "60 80 120 csv"),
-    "show-by-card": (f"show {' '.join(CARDS)} --by-card", "80 120"),
     "contest": (f"show {HOPPER} --contest", TABLES),
     "contest-both": (f"show {HOPPER} {CONTEST} --contest", "80 csv"),
     "chart-without-work": (f"show {MAIN} --chart roofline -o roofline.svg", "80"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -56,9 +56,6 @@ from gdnbench.verbs.run_notes import (
     suite_blocks,
     warning_notes,
 )
-
-Beneath = Mapping[str, Sequence[tuple[str, Measurement, Measurement | None]]]
-"""Named rows, each with its kernel time, by the id of the case that they stand beneath."""
 
 
 def print_run(
@@ -174,11 +171,10 @@ def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> l
 
 @dataclass(frozen=True)
 class TimedLine:
-    """A row of a workload's table: a case, or, with a name, what stands beneath one."""
+    """A row of a workload's table, and its kernel time, if any."""
 
     row: Measurement
     kernel_time: Measurement | None
-    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -190,7 +186,6 @@ class WorkloadView:
     title: str
     kernel_times: Sequence[Measurement] | None  # by CUPTI; None without: rates and shares of the bound are theirs
     flops: bool  # whether FLOPs bound some workload of the run
-    beneath: Beneath = field(default_factory=dict)  # rows beneath a case's
 
     def blocks(self, width: int, printed: set[str]) -> Iterator[Block]:
         """Yields what a terminal shows; `printed` has what was printed in full before, and is updated."""
@@ -206,37 +201,31 @@ class WorkloadView:
         yield from failure_lines(failed, printed=printed)
 
     def lines(self) -> list[TimedLine]:
-        """Returns the timed rows in the order of the table, each followed by what stands beneath it."""
+        """Returns the timed rows in the order of the table."""
         by_id = {row.case.id: row for row in self.kernel_times or () if row.timing}
         timed = [row for row in self.rows if row.timing and row.role is not Role.CONTROL]
         timed.sort(key=lambda row: (_time_us(by_id.get(row.case.id)) if by_id else 0.0, _time_us(row)))
-        lines: list[TimedLine] = []
-        for row in timed:
-            lines.append(TimedLine(row, by_id.get(row.case.id)))
-            lines += [TimedLine(other, time, f"  {name}") for name, other, time in self.beneath.get(row.case.id, ())]
-        return lines
+        return [TimedLine(row, by_id.get(row.case.id)) for row in timed]
 
     def _table(self, lines: Sequence[TimedLine], width: int) -> Iterator[Block]:
         def table(*, broken: bool) -> TextTable:
-            columns = tuple(self.columns(lines, broken=broken))
-            return TextTable(Table(columns, lines, style=lambda line: "dim" if line.name else ""))
+            return TextTable(Table(tuple(self.columns(lines, broken=broken)), lines))
 
         whole = table(broken=False)
         yield whole if whole.width <= width else table(broken=True)
-        yield from row_notes([line.row for line in lines if not line.name])
+        yield from row_notes([line.row for line in lines])
 
     def columns(
         self, lines: Sequence[TimedLine], *, broken: bool = False, full: bool = False
     ) -> Iterator[Column[TimedLine]]:
         """Yields the columns; `broken` puts a label's params on their own line; `full` adds builds and notes."""
         info, by_kernel = self.info, self.kernel_times is not None
-        timed = [line for line in lines if not line.name]
 
-        yield Column("", _label, "kernel", lambda line: line.name or name_cell(line.row, broken=broken), fold=True)
+        yield Column("", lambda line: line.row.case.label, "kernel", partial(_name, broken=broken), fold=True)
         if by_kernel:
-            yield time_column("kernel", timed, lambda line: line.kernel_time, KERNEL_MEANING)
+            yield time_column("kernel", lines, lambda line: line.kernel_time, KERNEL_MEANING)
         stream = "stream" if by_kernel else "time" if info.on_gpu else "CPU time"
-        yield time_column(stream, timed, lambda line: line.row, drop=5 if by_kernel else 0)
+        yield time_column(stream, lines, lambda line: line.row, drop=5 if by_kernel else 0)
         if info.on_gpu:
             yield from self._rates()
         versus = f"{'stream ' if by_kernel else ''}vs {baseline_name(info)}"
@@ -295,8 +284,8 @@ def _number_column(
     return Column("", value, heading, lambda line: text(value(line)), drop=drop, right=True, meaning=meaning)
 
 
-def _label(line: TimedLine) -> str:
-    return line.name or line.row.case.label
+def _name(line: TimedLine, *, broken: bool) -> Text:
+    return name_cell(line.row, broken=broken)
 
 
 def _clock(line: TimedLine) -> float:
@@ -304,7 +293,7 @@ def _clock(line: TimedLine) -> float:
 
 
 def _notes_text(line: TimedLine) -> str:
-    return "" if line.name else "; ".join(notes_of(line.row))
+    return "; ".join(notes_of(line.row))
 
 
 @dataclass(frozen=True)

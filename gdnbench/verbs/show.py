@@ -13,7 +13,7 @@ from gdnbench.verbs import options
 from gdnbench.verbs.base import VIEW_OPTIONS
 from gdnbench.verbs.complete import complete_kernels
 
-_NO_CONTEST = ("emit_dispatch", "profile", "by_card", "errors")
+_NO_CONTEST = ("emit_dispatch", "profile", "errors")
 _NO_CHART = ("suite", "over", "json", "csv", "contest", *VIEW_OPTIONS)
 
 
@@ -32,9 +32,6 @@ def show(
     profile: Annotated[
         str, typer.Option(metavar="PROFILE", help="Of several distributions of inputs in the run: this one alone.")
     ] = "",
-    by_card: Annotated[
-        bool, typer.Option("--by-card", help="Of several runs: each card's own times beneath those of all.")
-    ] = False,
     errors: Annotated[
         bool, typer.Option("--errors", help="Also each kernel's largest errors against the oracle.")
     ] = False,
@@ -114,12 +111,10 @@ def show(
             raise UsageError(f"{alone} are for one run", "name one run")
         from gdnbench.verbs.show_cards import print_joint
 
-        print_joint(folders, json=json, csv=csv, by_card=by_card)
+        print_joint(folders, json=json, csv=csv)
         return
     if errors and (json or csv):
         raise UsageError("--errors is for tables; --json has them anyway", "leave --errors out")
-    if by_card:
-        raise UsageError("--by-card is for several runs", "gdnbench show RUN RUN --by-card")
     folder = folders[0]
     if is_step(folder):
         if suite or over or emit_dispatch or errors or profile:

@@ -21,19 +21,18 @@ from gdnbench.store.info import workload_titles
 from gdnbench.verbs.run_clocks import LEGEND, Clocks, clock_blocks, has_times
 from gdnbench.verbs.run_clocks import flat_rows as rows_of_run
 from gdnbench.verbs.run_notes import fastest_lines, legend, warning_notes
-from gdnbench.verbs.run_tables import Beneath, WorkloadView, rows_at
+from gdnbench.verbs.run_tables import WorkloadView, rows_at
 from gdnbench.wording import first_of, plural
 
 
-def print_joint(folders: Sequence[Path], *, json: bool, csv: bool, by_card: bool = False) -> Joint:
-    """Joins and prints runs, with the card as a random effect; `by_card` adds a row per card."""
+def print_joint(folders: Sequence[Path], *, json: bool, csv: bool) -> Joint:
+    """Joins and prints runs, with the card as a random effect."""
     joint = join_runs(folders)
-    more = "--by-card" if len(joint.cards) > 1 and not by_card else "--csv"
     answer = Answer(
-        text=partial(_text, joint, by_card),
+        text=partial(_text, joint),
         document=lambda: _document(joint),
         records=lambda: _flat_rows(joint),
-        next=[*show_words(folders), more],
+        next=[*show_words(folders), "--csv"],
     )
     print_answer(answer, json=json, csv=csv)
     return joint
@@ -97,21 +96,20 @@ _SHOWN = 6  # number of left-out cases that are named
 _TIMES = " \u00d7 "
 
 
-def _text(joint: Joint, by_card: bool, width: int) -> Iterator[Block]:
+def _text(joint: Joint, width: int) -> Iterator[Block]:
     info, over = joint.info, "rounds, processes and cards" if len(joint.cards) > 1 else "rounds and processes"
     yield _headline(joint)
     yield from warning_notes(joint.warnings)
     yield from (Text(_stray_line(joint.cards, stray.card, stray.share), "bold yellow") for stray in joint.strays)
     flops, by_kernel = flops_bind(joint.measurements), has_times(joint.clocks)
     titles = workload_titles(info)
-    beneath = _beneath(joint) if by_card else {}
     printed: set[str] = set()
     for workload in dict.fromkeys(row.case.workload for row in (*joint.measurements, *joint.failed)):
         timed = rows_at(workload, joint.measurements)
         rows = [*timed, *rows_at(workload, joint.failed)]
         clocks = {clock: rows_at(workload, each) for clock, each in joint.clocks.items()}
         kernel_times, title = clocks.get("cupti", ()) if by_kernel else None, titles.get(workload, str(workload))
-        view = WorkloadView(info, rows, title, kernel_times, flops=flops, beneath=beneath)
+        view = WorkloadView(info, rows, title, kernel_times, flops=flops)
         yield from view.blocks(width, printed)
         yield from clock_blocks(info, timed, clocks, width)
     yield ""
@@ -163,13 +161,3 @@ def _stray_line(cards: Sequence[Card], number: int, share: float) -> str:
         text = f"{card.name} takes {abs(share):.1%} {word} than {others[0].name}{clocks}"
         return f"{text}; two cards do not tell which is usual"
     return f"{card.name} takes {abs(share):.1%} {word} than the others{clocks}"
-
-
-def _beneath(joint: Joint) -> Beneath:
-    names = {card.uuid: card.name for card in joint.cards}
-    rows: dict[str, list[tuple[str, Measurement, Measurement | None]]] = {}
-    for uuid, card in joint.by_card.items():
-        kernel_times = {row.case.id: row for row in card.clocks.get("cupti", ()) if row.timing}
-        for row in card.measurements:
-            rows.setdefault(row.case.id, []).append((names[uuid], row, kernel_times.get(row.case.id)))
-    return rows
