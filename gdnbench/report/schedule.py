@@ -47,7 +47,7 @@ def print_schedules(outcomes: Sequence[BuildOutcome], broken: Sequence[Violation
     built = built_of(outcomes)
     answer = Answer(
         text=lambda _width: [block for each in built for block in _schedule_text(each)],
-        document=lambda: [kernel_document(each, broken) | _schedule(each, listed=True) for each in outcomes],
+        document=lambda: [kernel_document(each, broken) | _schedule(each) for each in outcomes],
     )
     print_builds(answer, outcomes, broken, json=json)
 
@@ -163,12 +163,12 @@ def _waits_for(wait: ScoreboardWait) -> Iterator[str]:
         yield str(wait.scoreboard)
 
 
-def _schedule(outcome: BuildOutcome, *, listed: bool) -> dict[str, Any]:
-    """Returns a schedule's numbers for JSON, with every instruction if `listed`; cycles are issue cycles."""
+def _schedule(outcome: BuildOutcome) -> dict[str, Any]:
+    """Returns a schedule's numbers for JSON; cycles are issue cycles."""
     if not isinstance(outcome, CompiledKernel):
         return {}
     found = outcome.milestones
-    document = {
+    numbers = {
         **schedule_numbers(found),
         **{key: dict(read(found)) for key, (_, read) in SCHEDULE_WAITS.items()},
         "loops": found.loops,
@@ -187,40 +187,10 @@ def _schedule(outcome: BuildOutcome, *, listed: bool) -> dict[str, Any]:
             for shared in found.shared
         ],
     }
-    instructions = {"instructions": list(map(_instruction_row, outcome.schedule.code))} if listed else {}
-    return {"schedule": document | instructions}
-
-
-def _instruction_row(one: EncodedInstruction) -> dict[str, Any]:
-    """Returns an instruction; `cycle` is None outside the followed path."""
-    step = one if isinstance(one, IssuedInstruction) else None
-    return {
-        "address": one.instruction.address,
-        "cycle": step.cycle if step else None,
-        "stall": one.control.stall,
-        "yields": one.control.yields,
-        "write_scoreboard": one.control.write_scoreboard,
-        "read_scoreboard": one.control.read_scoreboard,
-        "wait_scoreboards": list(one.control.waits),
-        "waits_for": [_wait(wait) for wait in step.waits] if step else [],
-        "reuse": one.control.reuse,
-        "instruction": str(one.instruction),
-    }
-
-
-def _wait(wait: ScoreboardWait) -> dict[str, Any]:
-    holds = [
-        {
-            "address": hold.instruction.address,
-            "opcode": hold.instruction.opcode,
-            "until": "operands read" if hold.reads else "result",
-        }
-        for hold in wait.holds
-    ]
-    return {"scoreboard": wait.scoreboard, "for": holds}
+    return {"schedule": numbers}
 
 
 def _pair_document(pair: BuildPair, broken: Sequence[Violation]) -> dict[str, Any]:
     known = pair_document(pair, broken, sass=False)
     both = {"before": pair.before, "after": pair.after}
-    return known | {key: known[key] | _schedule(one, listed=False) for key, one in both.items()}
+    return known | {key: known[key] | _schedule(one) for key, one in both.items()}
