@@ -108,7 +108,7 @@ EARLY = {f"show-{run}": (f"show {run}", "120") for run in EARLY_RUNS} | {
 
 LATER = {
     "list": ("list decode-v4,decode-triton,decode-fla,decode-floor-copy", f"{TABLES} md"),
-    "list-long": ("list decode-v4,decode-triton --long", "80"),
+    "list-long": ("list decode-v4,decode-triton", "80"),
     "list-op": ("list --op nvfp4-gemv", "80"),
     "list-unknown": ("list decode-v44", "80"),
     "show-run": (f"show {HOPPER}", WIDTHS),

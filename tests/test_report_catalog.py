@@ -5,7 +5,6 @@ import re
 
 import pytest
 from clocks_data import store_clocks
-from decode_workloads import decode_at
 from dispatch_data import write_dispatcher
 from history_data import store_run
 
@@ -29,7 +28,7 @@ def listed(command_line, tmp_path, monkeypatch):
 
     def show(*form, table=TABLE):
         (folder / "dispatch.toml").write_text(table)
-        code, out, err = command_line("list", *(form or ["--long"]))
+        code, out, err = command_line("list", *(form or ["decode-mine"]))
         assert (code, err) == (0, "")
         return out
 
@@ -59,12 +58,6 @@ def test_of_several_runs_only_what_is_comparable_over_runs_is_shown(command_line
     assert "kernel time 2.336 µs; 1.153 times the copying floor's stream time; stream time 4.600 µs" in in_full
 
 
-def test_an_op_without_a_time_at_its_default_workload_names_the_run_that_has_others(command_line, tmp_path):
-    large = store_run(tmp_path, 0, workload=decode_at(B=64))
-    _, out, _ = command_line("list", "--op", "decode", "--out", tmp_path)
-    assert f"decode: no time at B=1 qk4_v8; of others: gdnbench show {large.name}" in " ".join(out.split())
-
-
 def test_a_table_that_cannot_hold_is_shown_as_broken_with_the_reason(listed):
-    text = " ".join(listed(table=TABLE.replace("decode-v6", "decode-v66")).split())
-    assert "decode/mine broken: dispatch.toml [h200.qk4_v8] B8: there is no kernel decode-v66" in text
+    text = " ".join(listed("--op", "decode", table=TABLE.replace("decode-v6", "decode-v66")).split())
+    assert "broken decode/mine: dispatch.toml [h200.qk4_v8] B8: there is no kernel decode-v66" in text

@@ -56,8 +56,6 @@ CHART = ("--chart", "roofline", "-o", "chart.png")
         (["nowhere", *CHART], "no run nowhere"),
         ([FP8, *CHART, "-k", "fp8-gemm-pos-tm"], "did you mean fp8-gemm-pos-tma"),
         ([FP8, *CHART, "-k", " , "], "leave --kernel out"),
-        ([*CHART, "--shape", "B=5"], "there are B=1 qk4_v8"),
-        ([*CHART, "--shape", "5"], "sets no axis"),
         ([*CHART, "--json"], "--chart does not go with --json"),
         (["a", "b", *CHART], "name one run"),
         (["published/b200", *CHART], "published/b200 is a table of published figures, not a run"),

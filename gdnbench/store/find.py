@@ -248,17 +248,6 @@ class LastTimes:
         self._index = RunIndex(results, self._runs)
         self._infos: dict[Path, _Info] = {}
 
-    def newest_of_ops(self, ops: Collection[str]) -> dict[str, str]:
-        """By op, its newest run on a GPU; without those that have none."""
-        found: dict[str, str] = {}
-        for info in readable(self._runs, self._info) if ops else ():
-            if info["op"] in ops and info["gpu"] != CPU:
-                found.setdefault(info["op"], info["run_id"])
-            if len(found) == len(ops):
-                break
-        self._index.save()
-        return found
-
     def at(self, workloads: Mapping[str, Workload], labels: Mapping[str, Collection[str]]) -> dict[str, LastTime]:
         """By label, the times of kernels, each of the newest run that has one; workloads and labels are by op."""
         found: dict[str, LastTime] = {}

@@ -41,7 +41,6 @@ def list_kernels(
         str, typer.Option(help="List the kernels of this op alone.", autocompletion=complete_ops, show_default=False)
     ] = "",
     library: Annotated[bool, typer.Option("--library", help="In a project: the bundled kernels, too.")] = False,
-    long: Annotated[bool, typer.Option("--long", "-l", help="Also presets, params and requirements.")] = False,
     results: ResultsOption = RESULTS,
     json: JsonOption = False,
     csv: CsvOption = False,
@@ -63,7 +62,7 @@ def list_kernels(
     listed = find_kernels(load_catalog(library=library), terms(kernels, kernel), results, op)
     first = listed.entries[0].kernel.name if listed.entries else "--library" if listed.left_out else EVERY
     answer = Answer(
-        text=lambda width: _text(listed, width, long=long or listed.in_full),
+        text=lambda width: _text(listed, width),
         document=lambda: _records(listed),
         records=lambda: _records(listed),
         next=command("verify" if listed.in_full else "list", first),
@@ -85,8 +84,8 @@ class KernelList:
     """The kernels to list; `in_full` if they were named one by one, and are shown with all that is known.
 
     By kernel name, `times` has the last known time at the op's default workload, and `codes` whether that is of the
-    current code. `other_runs` has the newest run of ops whose kernels here have no such time. In a project `own` names
-    its kernels, and `left_out` has those that gdnbench brings and that are not listed, of `op`, or of all if empty.
+    current code. In a project `own` names its kernels, and `left_out` has those that gdnbench brings and that are not
+    listed, of `op`, or of all if empty.
     """
 
     catalog: Catalog
@@ -95,7 +94,6 @@ class KernelList:
     entries: tuple[CatalogEntry, ...]
     broken: tuple[Broken, ...]
     times: Mapping[str, LastTime]
-    other_runs: Mapping[str, str]
     codes: Mapping[str, CodeState]
     in_full: bool
     own: frozenset[str]
@@ -124,16 +122,14 @@ def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str
     }
     entries = tuple(chosen.values()) if terms else meant
     in_full = bool(terms) and not any(set("*?[") & set(term) or term in {EVERY, *catalog.ops} for term in terms)
-    stored = LastTimes(results)
     ops = {entry.op.name: entry.op for entry in entries}
     names = {op: [entry.kernel.name for entry in entries if entry.op.name == op] for op in ops}
-    times = stored.at({name: op.default for name, op in ops.items()}, names)
-    other_runs = stored.newest_of_ops(ops.keys() - {catalog.entries[name].op.name for name in times})
+    times = LastTimes(results).at({name: op.default for name, op in ops.items()}, names)
     codes = {name: _code_of(catalog, name, time) for name, time in times.items()}
     broken = tuple(each for each in catalog.broken if not terms and op in {"", each.name.partition("/")[0]})
     own = frozenset(name for name, entry in catalog.entries.items() if catalog.is_own(entry.folder))
     left_out = () if terms or meant == candidates else tuple(each for each in candidates if each.kernel.name not in own)
-    return KernelList(catalog, results, entries, broken, times, other_runs, codes, in_full, own, left_out, op)
+    return KernelList(catalog, results, entries, broken, times, codes, in_full, own, left_out, op)
 
 
 def _code_of(catalog: Catalog, name: str, time: LastTime) -> CodeState:
@@ -162,8 +158,8 @@ def _sources(results: Path, run_id: str) -> dict[str, str]:
     return {}
 
 
-def _text(kernels: KernelList, width: int, *, long: bool) -> Iterator[Block]:
-    if long:  # it says of each time what it is
+def _text(kernels: KernelList, width: int) -> Iterator[Block]:
+    if kernels.in_full:  # it says of each time what it is
         yield _long_table(kernels)
     else:
         notes = [Note(f"broken  {broken.name}: {broken.reason}", "failure") for broken in kernels.broken]
@@ -178,9 +174,6 @@ def _text(kernels: KernelList, width: int, *, long: bool) -> Iterator[Block]:
             yield from [""] if others else []
         if others or not own:
             yield Table(columns, others, "bundled" if kernels.own else "", notes=notes)
-    defaults = {entry.op.name: entry.op.default for entry in kernels.entries}
-    for op, run_id in kernels.other_runs.items():
-        yield Note(f"{op}: no time at {defaults[op]}; of others: gdnbench show {run_id}", "legend")
     if kernels.left_out:
         ops = "" if kernels.op else f" of {plural(len({entry.op.name for entry in kernels.left_out}), 'op')}"
         words = command("list", *(["--op", kernels.op] if kernels.op else []), "--library")
@@ -240,11 +233,11 @@ def _conditions(kernels: KernelList) -> str:
     several = len(defaults) > 1
     workloads = ", ".join(f"{op} at {workload}" if several else f"at {workload}" for op, workload in defaults.items())
     where = f"{workloads} on {', '.join(_gpus(kernels))}"
-    said = [f"Of the newest run that timed the kernel (--long names it), {where}."]
+    said = [f"Of the newest run that timed the kernel (`gdnbench list KERNEL` names it), {where}."]
     if any("*" in text for texts in _times(kernels).values() for text in texts.values()):
         said.append("*: its code has changed since.")
     if count := sum(not (last.kernel_us or last.over_copy) for last in kernels.times.values()):
-        said.append(f"Of {plural(count, 'kernel')} the run has neither: --long has the stream time.")
+        said.append(f"Of {plural(count, 'kernel')} the run has neither: `gdnbench list KERNEL` has the stream time.")
     return " ".join(said)
 
 

@@ -56,7 +56,6 @@ def show(
             autocompletion=complete_kernels,
         ),
     ] = None,
-    shape: options.ShapesOption = None,
     json: options.JsonOption = False,
     csv: options.CsvOption = False,
 ) -> None:
@@ -94,10 +93,10 @@ def show(
     from gdnbench.verbs.show_step import print_step
     from gdnbench.verbs.show_sweep import print_sweep
 
-    options.check_mode(ctx, "chart", ("output", "kernel", "shape"), (*_NO_CHART, *_NO_CONTEST))
+    options.check_mode(ctx, "chart", ("output", "kernel"), (*_NO_CHART, *_NO_CONTEST))
     options.check_mode(ctx, "contest", (), _NO_CONTEST)
     if chart:
-        _draw(runs or [""], results, options.joined(kernel), options.sizes(shape), output)
+        _draw(runs or [""], results, options.joined(kernel), output)
         return
     if contest:
         from gdnbench.verbs.show_contest import print_contest
@@ -135,11 +134,10 @@ def show(
         print_errors(read_info(folder))
 
 
-def _draw(runs: Sequence[str], results: Path, kernels: str, axes: str, output: Path | None) -> None:
+def _draw(runs: Sequence[str], results: Path, kernels: str, output: Path | None) -> None:
     from gdnbench.errors import UsageError
     from gdnbench.render.console import message_console
     from gdnbench.report.charts.roofline import draw_roofline
-    from gdnbench.report.charts.selection import named_workloads
     from gdnbench.report.charts.theme import check_picture
     from gdnbench.store.find import find_run, has_times
 
@@ -148,6 +146,5 @@ def _draw(runs: Sequence[str], results: Path, kernels: str, axes: str, output: P
     if output is None:
         raise UsageError("a chart is drawn into a file, and none is named", "add -o roofline.png")
     check_picture(output, "roofline.png")
-    folder = find_run(results, runs[0], serves=None if runs[0] else has_times)
-    draw_roofline(folder, output, kernels, named_workloads(folder, axes))
+    draw_roofline(find_run(results, runs[0], serves=None if runs[0] else has_times), output, kernels)
     message_console().print(f"drawn into {output}", markup=False, soft_wrap=True)

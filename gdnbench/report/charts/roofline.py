@@ -266,22 +266,14 @@ def short_names(workloads: Iterable[Workload]) -> Mapping[Workload, str]:
     return {workload: " ".join(term for term in own if term not in common) for workload, own in terms.items()}
 
 
-def _read(
-    folder: Path, kernels: str, workloads: Sequence[Workload] | None
-) -> tuple[RunInfo, str, list[WorkPoint], Roof]:
-    """Reads a run, the kind of its times, the chosen kernels, by default at all workloads, and the run's roof."""
+def draw_roofline(folder: Path, path: Path, kernels: str = "") -> None:
+    """Draws the chosen kernels of a run into a file; raises as `chosen_rows` and `read_roof`, and MachineError."""
     info, rows = read_info(folder), chosen_rows(folder, "all")
-    roof = read_roof(info, rows)
-    if points := points_of(chosen_rows(folder, kernels, workloads)):
-        return info, kind_of(rows), points, roof
-    raise UsageError("a floor computes nothing", "name a kernel with --kernel")
-
-
-def draw_roofline(folder: Path, path: Path, kernels: str = "", workloads: Sequence[Workload] | None = None) -> None:
-    """Draws the chart into a file; raises as `chosen_rows` and `read_roof`, and MachineError."""
-    info, kind, points, roof = _read(folder, kernels, workloads)
+    roof, points = read_roof(info, rows), points_of(chosen_rows(folder, kernels))
+    if not points:
+        raise UsageError("a floor computes nothing", "name a kernel with --kernel")
     with theme.unchecked():
         bars = ["short bars: the bound of each workload"] if bounded(points) else []
-        title = theme.panel_title(f"{info.op}: roofline, by {kind}", *roof.lines, *bars)
+        title = theme.panel_title(f"{info.op}: roofline, by {kind_of(rows)}", *roof.lines, *bars)
         chart = roofline_chart(points, roof, LIGHT, info.baseline).properties(width=WIDTH, height=HEIGHT, title=title)
         theme.write_picture(path, [chart], theme.heading(info))

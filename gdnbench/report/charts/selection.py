@@ -9,13 +9,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from gdnbench.errors import UnknownNameError
-from gdnbench.model.case import has_short_lists, write_in_full
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.render.units import half_text, time_text
 from gdnbench.store.info import RunInfo, read_info
-from gdnbench.store.measurements import read_by_clock, read_measurements
+from gdnbench.store.measurements import read_by_clock
 from gdnbench.wording import did_you_mean
 
 FASTEST = 5
@@ -33,10 +32,10 @@ class KernelChoice:
     slot: int
 
 
-def chosen_rows(folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None) -> list[Measurement]:
-    """Reads the times of kernels at workloads: by CUPTI where the run has any, else by its own timer.
+def chosen_rows(folder: Path, kernels: str = "") -> list[Measurement]:
+    """Reads the times of kernels: by CUPTI where the run has any, else by its own timer.
 
-    By default the kernels are the baseline, the floors and the fastest, at all workloads of the run.
+    By default the kernels are the baseline, the floors and the fastest.
     """
     info, measured = read_info(folder), read_by_clock(folder)
     by_clock = {
@@ -46,30 +45,8 @@ def chosen_rows(folder: Path, kernels: str = "", workloads: Sequence[Workload] |
     rows = by_clock.get("cupti") or by_clock.get(None, [])
     if not rows:
         raise UnknownNameError(f"{info.run_id} has no times to draw", f"gdnbench show {info.run_id} says why")
-    here = [row for row in rows if workloads is None or row.case.workload in workloads]
-    labels = _named(info, here, kernels) if kernels else _default_labels(here)
-    return [row for row in here if row.case.label in labels]
-
-
-def named_workloads(folder: Path, axes: str) -> list[Workload] | None:
-    """Returns the timed workloads of a run that have the sizes of `--shape`, or None without `--shape`.
-
-    Unset sizes match any: `heads=qk4_v8` is every batch size of these heads. UnknownNameError if none was timed.
-    """
-    if not axes:
-        return None
-    info = read_info(folder)
-    timed = list(dict.fromkeys(row.case.workload for row in read_measurements(folder) if row.timing))
-    settings = info.workloads.parse(write_in_full(axes, timed) if has_short_lists(axes) else axes)
-    named = [
-        each
-        for each in timed
-        if all(any(sizes.items() <= each.sizes.items() for sizes in values) for values in settings)
-    ]
-    if not named:
-        there = ", ".join(map(str, timed))
-        raise UnknownNameError(f"{info.run_id} has no times at {axes}", f"there are {there}")
-    return named
+    labels = _named(info, rows, kernels) if kernels else _default_labels(rows)
+    return [row for row in rows if row.case.label in labels]
 
 
 def timed(rows: Iterable[Measurement]) -> list[Measurement]:
