@@ -220,7 +220,6 @@ def test_the_contest_is_the_suite_where_the_op_has_one(ready, verified):
     [
         (("gemm-nope",), "there is no kernel gemm-nope"),
         (("gemm-good", "--suite", "nope"), "gemm has no suite nope"),
-        (("gemm-good", "--fail-on", "nope"), "there is no nope"),
         (("gemm-good", "gemm-wrong"), "one kernel is needed"),
     ],
 )

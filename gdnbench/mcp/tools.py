@@ -297,7 +297,6 @@ Measures nothing itself. Gives each check's status and the command that shows mo
             _ONE_KERNEL,
             "op suite",
             _GPU_HERE,
-            Parameter("arch", about="Targets that it must build for: 'sm_90,sm_100'."),
         ),
         digest_checks,
         verb="verify",

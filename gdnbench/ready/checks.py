@@ -9,7 +9,6 @@ from pathlib import Path
 
 from gdnbench.analyse.exit_code import worst_exit_code
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import Broken
 from gdnbench.catalog.request import repeat_words
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import ExitCode, UsageError
@@ -23,7 +22,7 @@ from gdnbench.inspect.compiled import (
     fitting_archs,
     gpu_size_of,
 )
-from gdnbench.inspect.quantities import Rule, exit_code, find_violations
+from gdnbench.inspect.quantities import exit_code, find_violations, parse_rules
 from gdnbench.lint.check import lint_kernels
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import CONTEST_SUITE
@@ -47,18 +46,33 @@ class CheckStatus(StrEnum):
     UNCHECKED = "unchecked"  # it cannot be answered here, or the tool or run that would answer it is missing
 
 
-PASSED, FAILED, UNCHECKED = CheckStatus.PASSED, CheckStatus.FAILED, CheckStatus.UNCHECKED
-
-
 @dataclass(frozen=True)
 class ReadyCheck:
-    """One check: `what` is a sentence without a full stop; `command` shows more, or does what is missing."""
+    """One check: `what` is a sentence without a full stop; `command` shows more, or does what is missing.
 
-    name: str
+    Its `name` is that of its line of the checklist.
+    """
+
     status: CheckStatus
     what: str
     command: Sequence[str]
     code: ExitCode = ExitCode.OK
+    name: str = ""
+
+
+def passed(what: str, command: Sequence[str]) -> ReadyCheck:
+    """Makes a check that passed."""
+    return ReadyCheck(CheckStatus.PASSED, what, command)
+
+
+def failed(what: str, command: Sequence[str], code: ExitCode) -> ReadyCheck:
+    """Makes a check that failed."""
+    return ReadyCheck(CheckStatus.FAILED, what, command, code)
+
+
+def unchecked(what: str, command: Sequence[str], code: ExitCode = ExitCode.PARTIAL) -> ReadyCheck:
+    """Makes a check without an answer."""
+    return ReadyCheck(CheckStatus.UNCHECKED, what, command, code)
 
 
 @dataclass(frozen=True)
@@ -70,38 +84,35 @@ class Readiness:
     suite: str
     checks: tuple[ReadyCheck, ...]
 
-    def of_status(self, status: CheckStatus) -> tuple[ReadyCheck, ...]:
-        """Returns the checks of a status."""
-        return tuple(check for check in self.checks if check.status is status)
-
     @property
     def is_ready(self) -> bool:
         """Whether every check passed."""
-        return len(self.of_status(PASSED)) == len(self.checks)
+        return all(check.status is CheckStatus.PASSED for check in self.checks)
+
+    @property
+    def wanting(self) -> list[ReadyCheck]:
+        """The failures, then the checks without an answer."""
+        order = (CheckStatus.FAILED, CheckStatus.UNCHECKED)
+        return [check for status in order for check in self.checks if check.status is status]
 
     @property
     def exit_code(self) -> ExitCode:
         """0 if ready, else the code of the gravest failure; without failures, that of the gravest unanswered check."""
-        wanting = self.of_status(FAILED) or self.of_status(UNCHECKED)
-        return worst_exit_code(check.code for check in wanting)
+        return worst_exit_code(check.code for check in self.wanting if check.status is self.wanting[0].status)
 
     @property
     def next_command(self) -> Sequence[str]:
         """The command of the first failure, else of the first unanswered check, else of the last check."""
-        wanting = (*self.of_status(FAILED), *self.of_status(UNCHECKED), self.checks[-1])
-        return wanting[0].command
+        return (*self.wanting, self.checks[-1])[0].command
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadyOptions:
     """The terms by which a kernel is checked.
 
-    `archs` are as `--arch` gives them, empty for those that fit the kernel; `rules` say what no build may do. An empty
-    `suite` is the op's contest, or its default suite if it has none; `gpu_requested` is the value of `--gpu`.
+    An empty `suite` is the op's contest, or its default suite if it has none; `gpu_requested` is the value of `--gpu`.
     """
 
-    archs: str
-    rules: tuple[Rule, ...]
     suite: str
     gpu: Gpu | None
     gpu_requested: str
@@ -130,35 +141,33 @@ def choose_suite(op: Op, wanted: str) -> Suite:
     return op.suite(wanted or (CONTEST_SUITE if CONTEST_SUITE in op.suites else DEFAULT_SUITE))
 
 
-BUILD = "build"
+RULE = "spills"
+"""What no build may do, as `inspect --fail-on` has it."""
 
 
 def check_build(candidate: Candidate) -> ReadyCheck:
     """Builds every launch at every workload of the suite, because params and code may depend on the workload."""
-    terms, label = candidate.terms, candidate.label
-    archs = choose_archs(terms.archs, ())
     try:
-        subjects, _ = choose_subjects(candidate.catalog, candidate.op.name, [label], candidate.suite.workloads)
+        subjects, _ = choose_subjects(
+            candidate.catalog, candidate.op.name, [candidate.label], candidate.suite.workloads
+        )
     except UsageError as error:
-        return ReadyCheck(BUILD, UNCHECKED, error.message, _alternative(candidate), ExitCode.PARTIAL)
-    archs = archs if terms.archs else _fitting(archs, subjects)
-    outcomes = build_subjects(subjects, archs, lambda arch: gpu_size_of(arch, ()), terms.observer)
-    command = inspect_command(candidate, archs)
+        return unchecked(error.message, _alternative(candidate))
+    archs = _fitting(choose_archs("", ()), subjects)
+    outcomes = build_subjects(subjects, archs, lambda arch: gpu_size_of(arch, ()), candidate.terms.observer)
+    command = candidate.command("inspect", *(("--arch", ",".join(archs)) if archs else ()), "--fail-on", RULE)
     failures = [(each, each.error.message) for each in outcomes if isinstance(each, FailedBuild)]
     refusals = [(each, each.refused) for each in outcomes if isinstance(each, CompiledKernel) and each.refused]
     if wrong := failures or refusals:
         first, reason = wrong[0]
-        message = f"{first.subject.title} {first.subject.workload} {first.arch}: {reason}"
+        message = _text_of_failures(f"{first.subject.title} {first.subject.workload} {first.arch}: {reason}", wrong)
         code = ExitCode.BUILD if failures else exit_code(outcomes, ())
-        return ReadyCheck(
-            BUILD, FAILED, _text_of_failures(message, wrong), (*command, *first.subject.workload.options), code
-        )
-    if broken := find_violations(outcomes, terms.rules):
+        return failed(message, (*command, *first.subject.workload.options), code)
+    if broken := find_violations(outcomes, parse_rules(RULE)):
         shown = (*command, *broken[0].compiled.subject.workload.options)
-        return ReadyCheck(BUILD, FAILED, _text_of_failures(str(broken[0]), broken), shown, exit_code(outcomes, broken))
-    rules = f"; {', '.join(rule.text for rule in terms.rules)}: none" if terms.rules else ""
+        return failed(_text_of_failures(str(broken[0]), broken), shown, exit_code(outcomes, broken))
     workloads = plural(len({subject.workload for subject in subjects}), "workload")
-    return ReadyCheck(BUILD, PASSED, f"builds for {' and '.join(archs)} at {workloads}{rules}", command)
+    return passed(f"builds for {' and '.join(archs)} at {workloads}; {RULE}: none", command)
 
 
 def _alternative(candidate: Candidate) -> tuple[str, ...]:
@@ -168,13 +177,6 @@ def _alternative(candidate: Candidate) -> tuple[str, ...]:
         if not any(map(kernel.unsupported_reason, candidate.op.suite(name).workloads)):
             return candidate.command("verify", "--ready", "--suite", name)
     return candidate.command("list")
-
-
-def inspect_command(candidate: Candidate, archs: Sequence[str]) -> tuple[str, ...]:
-    """Returns the command that shows the builds."""
-    rules = ",".join(rule.text for rule in candidate.terms.rules)
-    words = (*(("--arch", ",".join(archs)) if archs else ()), *(("--fail-on", rules) if rules else ()))
-    return candidate.command("inspect", *words)
 
 
 def _fitting(archs: Sequence[str], subjects: Sequence[Subject]) -> tuple[str, ...]:
@@ -190,10 +192,6 @@ def _text_of_failures(first: str, among: Sequence[object]) -> str:
     """Returns the first line of the first of several failures, and the number of others."""
     line = first.strip().partition("\n")[0]
     return f"{line} (and {len(among) - 1} more)" if len(among) > 1 else line
-
-
-NUMBERS = "numbers"
-SANITIZER = "sanitizer"
 
 
 def verify_candidate(candidate: Candidate) -> Verification:
@@ -220,24 +218,18 @@ def judge_numbers(candidate: Candidate, verification: Verification) -> ReadyChec
     cases = [case for case, reason in unable.items() if not reason]
     if not cases:
         message = f"it can do no workload of {VERIFY_SUITE}: {next(iter(unable.values()))}"
-        return ReadyCheck(NUMBERS, UNCHECKED, message, candidate.command("verify"), ExitCode.PARTIAL)
+        return unchecked(message, candidate.command("verify"))
     wrong = [case for case in cases if verification.checked[case.id].status.is_failure]
     if wrong:
         more = f" (and at {plural(len(wrong) - 1, 'more workload')})" if len(wrong) > 1 else ""
         message = f"{_status_text(verification, wrong[0])}, at {wrong[0].workload}{more}; {_where(verification)}"
-        return ReadyCheck(NUMBERS, FAILED, message, repeat_words(wrong[0], verification.seed), verification.exit_code)
+        return failed(message, repeat_words(wrong[0], verification.seed), verification.exit_code)
     command = candidate.command("verify")
     left_out = [case for case in cases if verification.checked[case.id].status is not Status.OK]
     if left_out:
-        message = verification.checked[left_out[0].id].reason
-        code = verification.exit_code or ExitCode.PARTIAL
-        return ReadyCheck(
-            NUMBERS,
-            UNCHECKED,
-            f"not verified at {len(left_out)} of {plural(len(cases), 'workload')}: {message}",
-            command,
-            code,
-        )
+        reason = verification.checked[left_out[0].id].reason
+        message = f"not verified at {len(left_out)} of {plural(len(cases), 'workload')}: {reason}"
+        return unchecked(message, command, verification.exit_code or ExitCode.PARTIAL)
     workloads = f"{plural(len(cases), 'workload')}, {plural(len(candidate.op.scenarios), 'kind')} of inputs"
     message = f"right at {workloads}; {_where(verification)}"
     held = {each.kind for case in cases for each in verification.checked[case.id].invariance if not each.skipped}
@@ -245,7 +237,7 @@ def judge_numbers(candidate: Candidate, verification: Verification) -> ReadyChec
         message += f"; claims hold: {', '.join(kind for kind in INVARIANCES if kind in held)}"
     if refused := [reason for reason in unable.values() if reason]:
         message += f"; it cannot do {len(refused)} more: {refused[0]}"
-    return ReadyCheck(NUMBERS, PASSED, message, command)
+    return passed(message, command)
 
 
 def check_memory(candidate: Candidate, verification: Verification) -> ReadyCheck:
@@ -263,21 +255,19 @@ def check_memory(candidate: Candidate, verification: Verification) -> ReadyCheck
     if not cases:
         notes = [note for case in found.cases for note in found.checked[case.id].notes if note.startswith(PROGRAM)]
         message = notes[0] if notes else f"no case can be launched under {PROGRAM}"
-        return ReadyCheck(SANITIZER, UNCHECKED, message, command, ExitCode.PARTIAL)
+        return unchecked(message, command)
     for case in cases:
         verdict = found.checked[case.id]
         unsafe = any(not gate.passed for gate in verdict.gates)
         if unsafe or (verdict.status is not Status.OK and afresh[case.id].status is Status.OK):
             shown = (*repeat_words(case, found.seed), "--sanitize")
-            return ReadyCheck(
-                SANITIZER, FAILED, f"{_status_text(found, case)}, at {case.workload}", shown, verdict.status.exit_code
-            )
+            return failed(f"{_status_text(found, case)}, at {case.workload}", shown, verdict.status.exit_code)
     message = f"nothing found at {cases[0].workload} by {_tools(found, cases, answered=True)}"
     if silent := _tools(found, cases, answered=False):
         message += f"; {silent} gave no answer"
     if bad := next((status for case in cases if (status := found.checked[case.id].status) is not Status.OK), None):
-        return ReadyCheck(SANITIZER, UNCHECKED, f"{message}: the kernel is {bad}", command, ExitCode.PARTIAL)
-    return ReadyCheck(SANITIZER, PASSED, message, command)
+        return unchecked(f"{message}: the kernel is {bad}", command)
+    return passed(message, command)
 
 
 def _tools(found: Verification, cases: Sequence[Case], *, answered: bool) -> str:
@@ -299,9 +289,6 @@ def _where(verification: Verification) -> str:
     return f"{message}, seed {verification.seed}"
 
 
-SOURCE = "source"
-
-
 def check_source(candidate: Candidate) -> ReadyCheck:
     """Applies every lint rule to every file of the kernel."""
     result = lint_kernels(candidate.catalog, [candidate.op.name], candidate.label)
@@ -309,13 +296,8 @@ def check_source(candidate: Candidate) -> ReadyCheck:
     silenced = f"; {result.silenced} silenced by a comment" if result.silenced else ""
     command = candidate.command("lint")
     if not result.findings:
-        return ReadyCheck(SOURCE, PASSED, f"it loads; no findings in {files}{silenced}", command)
+        return passed(f"it loads; no findings in {files}{silenced}", command)
     first = result.findings[0]
     more = f" (and {len(result.findings) - 1} more)" if len(result.findings) > 1 else ""
     message = f"{first.place.path.name}:{first.place.line}: {first.code} {first.message}{more}{silenced}"
-    return ReadyCheck(SOURCE, FAILED, message, command, result.exit_code)
-
-
-def broken_check(broken: Broken) -> ReadyCheck:
-    """Makes the check of a kernel whose folder does not load."""
-    return ReadyCheck(SOURCE, FAILED, f"it does not load: {broken.reason}", ("gdnbench", "list"), ExitCode.BUILD)
+    return failed(message, command, result.exit_code)

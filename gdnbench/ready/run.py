@@ -6,9 +6,8 @@ count, nor do sweeps, which race the points of a kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from gdnbench.analyse.exit_code import gravest
@@ -23,24 +22,19 @@ from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.origin import out_option
 from gdnbench.ready.checks import (
-    BUILD,
-    FAILED,
-    NUMBERS,
-    PASSED,
-    SANITIZER,
-    SOURCE,
-    UNCHECKED,
+    RULE,
     Candidate,
     Readiness,
     ReadyCheck,
     ReadyOptions,
-    broken_check,
     check_build,
     check_memory,
     check_source,
     choose_suite,
-    inspect_command,
+    failed,
     judge_numbers,
+    passed,
+    unchecked,
     verify_candidate,
 )
 from gdnbench.stats.interval import Verdict
@@ -51,7 +45,6 @@ from gdnbench.store.tables import is_step
 from gdnbench.verify.preflight import Verification
 from gdnbench.wording import first_of, plural
 
-SUITE = "suite"
 _MOST_SUITED = 3  # of the workloads that a run lacks
 
 
@@ -75,9 +68,7 @@ def check_run(candidate: Candidate) -> ReadyCheck:
     runs = list(_runs_with(candidate))
     serving = [run.folder for run in runs if run.serves]
     judged = next(readable(serving, lambda folder: _judge(candidate, folder)), None)
-    found = judged or ReadyCheck(
-        SUITE, UNCHECKED, _missing_run_text(candidate, runs), run_command(candidate), ExitCode.PARTIAL
-    )
+    found = judged or unchecked(_missing_run_text(candidate, runs), run_command(candidate))
     return replace(found, what=f"{found.what}{_lost_claims(candidate, runs)}")
 
 
@@ -144,13 +135,11 @@ def _judge(candidate: Candidate, folder: Path) -> ReadyCheck:
     if untimed := [row for row in own if row.status is not Status.OK or row.timing is None]:
         return _untimed(candidate, named, untimed, shown)
     if not any(row.role is Role.BASELINE for row in rows):
-        message = f"{named}: the run has no baseline to compare with"
-        return ReadyCheck(SUITE, UNCHECKED, message, run_command(candidate), ExitCode.PARTIAL)
+        return unchecked(f"{named}: the run has no baseline to compare with", run_command(candidate))
     result = suite_of_run(folder, info, rows, candidate.suite, ())
     row = next((row for row in result.rows if row.label == candidate.label), None) if result else None
     if result is None or row is None or not result.summed:
-        message = f"{named}: there is no workload at which it can be compared"
-        return ReadyCheck(SUITE, UNCHECKED, message, run_command(candidate), ExitCode.PARTIAL)
+        return unchecked(f"{named}: there is no workload at which it can be compared", run_command(candidate))
     return _verdict(named, result, row, shown)
 
 
@@ -158,26 +147,22 @@ def _untimed(candidate: Candidate, named: str, rows: Sequence[Measurement], show
     first = next((row for row in rows if row.status.is_failure), rows[0])
     more = f" (and at {plural(len(rows) - 1, 'more workload')})" if len(rows) > 1 else ""
     message = f"{named}: {first.status}: {first.reason}, at {first.case.workload.titled}{more}"
-    code = gravest(row.status for row in rows)
-    if not first.status.is_failure:
-        return ReadyCheck(SUITE, UNCHECKED, message, run_command(candidate), code or ExitCode.PARTIAL)
-    return ReadyCheck(SUITE, FAILED, message, shown, code or ExitCode.PARTIAL)
+    code = gravest(row.status for row in rows) or ExitCode.PARTIAL
+    return failed(message, shown, code) if first.status.is_failure else unchecked(message, run_command(candidate), code)
 
 
 def _verdict(named: str, result: SuiteResult, row: SuiteRow, shown: Sequence[str]) -> ReadyCheck:
     """Fails a kernel that is slower than the baseline over the whole suite; being slower at some workloads passes."""
     left_out = f"; {plural(len(result.left_out), 'workload')} left out, without the baseline" if result.left_out else ""
     if row.comparison is None or row.worst is None:
-        return ReadyCheck(SUITE, PASSED, f"{named}: {row.label} is the baseline{left_out}", shown)
+        return passed(f"{named}: {row.label} is the baseline{left_out}", shown)
     speedup, verdict = row.comparison.speedup, row.comparison.verdict
     message = (
         f"{named}: weighted mean {speedup.estimate:.3f}x vs {', '.join(result.over)}, {verdict}; reads slower at"
         f" {row.slower_at(result.margin)} of {plural(result.summed, 'workload')}, worst"
         f" {row.speedups[row.worst]:.3f}x at {row.worst.titled}{left_out}"
     )
-    if verdict is Verdict.SLOWER:
-        return ReadyCheck(SUITE, FAILED, message, shown, ExitCode.REGRESSION)
-    return ReadyCheck(SUITE, PASSED, message, shown)
+    return failed(message, shown, ExitCode.REGRESSION) if verdict is Verdict.SLOWER else passed(message, shown)
 
 
 _NOT_HERE = {ExitCode.ENVIRONMENT, ExitCode.PROFILER}
@@ -190,7 +175,9 @@ def check_kernel(catalog: Catalog, op: str, name: str, terms: ReadyOptions) -> R
     declared = find_op(catalog, resolve_op(catalog, op, [name]))
     _, variant = find_variant(catalog, declared.name, name)
     candidate = Candidate(catalog, declared, variant.label, choose_suite(declared, terms.suite), terms)
-    return Readiness(candidate.label, declared.name, candidate.suite.name, tuple(_checks(candidate)))
+    verified: Verified = []
+    checks = tuple(_attempt(each, candidate, verified) for each in CHECKLIST)
+    return Readiness(candidate.label, declared.name, candidate.suite.name, checks)
 
 
 Verified = list[Verification]
@@ -204,53 +191,39 @@ def _check_numbers(candidate: Candidate, verified: Verified) -> ReadyCheck:
 
 def _check_sanitizer(candidate: Candidate, verified: Verified) -> ReadyCheck:
     if not verified:
-        reason = "it was not verified, so it is not launched"
-        return ReadyCheck(SANITIZER, UNCHECKED, reason, candidate.command("verify"), ExitCode.PARTIAL)
+        return unchecked("it was not verified, so it is not launched", candidate.command("verify"))
     return check_memory(candidate, verified[0])
 
 
-@dataclass(frozen=True)
-class ReadyStep:
-    """One line of the checklist: its name, the command that does the same or what is missing, and the check."""
-
-    name: str
-    command: Callable[[Candidate], Sequence[str]]
-    check: Callable[[Candidate, Verified], ReadyCheck]
-
-
-CHECKLIST: tuple[ReadyStep, ...] = (
-    ReadyStep(SOURCE, lambda it: it.command("lint"), lambda it, _: check_source(it)),
-    ReadyStep(BUILD, lambda it: inspect_command(it, ()), lambda it, _: check_build(it)),
-    ReadyStep(NUMBERS, lambda it: it.command("verify"), _check_numbers),
-    ReadyStep(SANITIZER, lambda it: it.command("verify", "--sanitize"), _check_sanitizer),
-    ReadyStep(SUITE, run_command, lambda it, _: check_run(it)),
-)
-"""What a kernel is held to before it is sent, in order; each is checked whether or not earlier ones passed."""
+CHECKLIST: Mapping[str, tuple[tuple[str, ...], Callable[[Candidate, Verified], ReadyCheck]]] = {
+    "source": (("lint",), lambda it, _: check_source(it)),
+    "build": (("inspect", "--fail-on", RULE), lambda it, _: check_build(it)),
+    "numbers": (("verify",), _check_numbers),
+    "sanitizer": (("verify", "--sanitize"), _check_sanitizer),
+    "suite": ((), lambda it, _: check_run(it)),
+}
+"""What a kernel is held to before it is sent, in order: the verb that does the same, if not `run`, and the check."""
 
 
-def _checks(candidate: Candidate) -> Iterator[ReadyCheck]:
-    verified: Verified = []
-    for step in CHECKLIST:
-        yield _attempt(step.name, step.command(candidate), partial(step.check, candidate, verified))
-
-
-def _attempt(name: str, command: Sequence[str], check: Callable[[], ReadyCheck]) -> ReadyCheck:
+def _attempt(name: str, candidate: Candidate, verified: Verified) -> ReadyCheck:
     """Returns a check, or what kept it from an answer; a usage error is raised."""
+    words, check = CHECKLIST[name]
     try:
-        return check()
+        found = check(candidate, verified)
     except GdnbenchError as error:
         if error.exit_code is ExitCode.USAGE:
             raise
         message = error.message.strip().partition("\n")[0].rstrip(".")
-        return ReadyCheck(
-            name, UNCHECKED if error.exit_code in _NOT_HERE else FAILED, message, command, error.exit_code
+        make = unchecked if error.exit_code in _NOT_HERE else failed
+        found = make(
+            message, run_command(candidate) if words == ("run",) else candidate.command(*words), error.exit_code
         )
+    return replace(found, name=name)
 
 
 def _of_broken(name: str, broken: Broken, terms: ReadyOptions) -> Readiness:
-    first = broken_check(broken)
-    rest = [
-        ReadyCheck(each, UNCHECKED, "not looked at: it does not load", first.command, first.code)
-        for each in (step.name for step in CHECKLIST if step.name != SOURCE)
-    ]
-    return Readiness(name, broken.name.partition("/")[0], terms.suite, (first, *rest))
+    listing = ("gdnbench", "list")
+    first = failed(f"it does not load: {broken.reason}", listing, ExitCode.BUILD)
+    rest = unchecked("not looked at: it does not load", listing, ExitCode.BUILD)
+    checks = tuple(replace(rest if place else first, name=each) for place, each in enumerate(CHECKLIST))
+    return Readiness(name, broken.name.partition("/")[0], terms.suite, checks)

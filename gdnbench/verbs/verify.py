@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _NOT_READY = ("library", "quick", "shape", "profile", "inputs", "seed", "invariance", "path", "sanitize", "csv")
-_NOT_LENGTH = ("suite", "inputs", "quick", "sanitize", "ready", "invariance", "path", "arch", "fail_on", "results")
+_NOT_LENGTH = ("suite", "inputs", "quick", "sanitize", "ready", "invariance", "path", "results")
 _NOT_QUICK = ("suite", "profile", "inputs", "sanitize")
 _NOT_SEQUENCES = ("op", "suite", "inputs", "quick", "invariance", "length", "sanitize", "ready")
 
@@ -77,14 +77,6 @@ def verify(
     ready: Annotated[
         bool, typer.Option("--ready", help="Check whether one kernel can be sent to a contest or into a library.")
     ] = False,
-    arch: Annotated[
-        list[str] | None,
-        typer.Option(metavar="sm_N,…", help="With --ready: targets to build for; sm_90 and sm_100, or its own."),
-    ] = None,
-    fail_on: Annotated[
-        list[str] | None,
-        typer.Option(metavar="RULE,…", help="With --ready: what no build may do, as inspect has it; spills."),
-    ] = None,
     results: options.ResultsOption = RESULTS,
     sequences: Annotated[
         str,
@@ -138,7 +130,7 @@ def verify(
     sequence kept. A program that fails is shrunk, and printed to be run again. --shape
     slots=1000 makes the pool larger.
     """
-    options.check_mode(ctx, "ready", ("arch", "fail_on", "results"), _NOT_READY)
+    options.check_mode(ctx, "ready", ("results",), _NOT_READY)
     options.check_mode(ctx, "quick", (), _NOT_QUICK)
     options.check_mode(ctx, "invariance", ("path",), ())
     options.check_mode(ctx, "length", ("chart",), _NOT_LENGTH)
@@ -195,18 +187,14 @@ def verify(
 def _check_ready(name: str, params: Mapping[str, Any]) -> ExitCode:
     """Makes and prints the checks of a kernel, by the verb's parameters; gives the exit code."""
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.inspect.quantities import parse_rules
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.ready.checks import ReadyOptions
     from gdnbench.ready.run import check_kernel
     from gdnbench.verbs.progress import watch
 
-    rules = parse_rules(options.joined(params["fail_on"]) or "spills")
     chosen = select_gpu(params["gpu"], list_gpus())
     with watch(quiet=params["quiet"]) as observer:
         wanted = ReadyOptions(
-            archs=options.joined(params["arch"]),
-            rules=rules,
             suite=params["suite"],
             gpu=chosen,
             gpu_requested=params["gpu"],
