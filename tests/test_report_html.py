@@ -104,7 +104,7 @@ def test_every_table_has_a_caption_and_headings_of_buttons_to_sort_by(page, whol
 
 def test_charts_reserve_their_height_and_tell_what_they_are(page, whole):
     places = [attributes for attributes in page.all("div") if attributes.get("class") == "chart"]
-    assert len(places) == 1 + len(WORKLOADS) + 2
+    assert len(places) == 1 + 2
     assert all(re.fullmatch(r"height:\d+px", attributes["style"]) for attributes in places)
     specs = [json.loads(found) for found in re.findall(r"data-chart=[^>]*>(.*?)</script>", whole, re.DOTALL)]
     assert len(specs) == len(places)
@@ -129,15 +129,7 @@ def test_a_run_of_one_workload_without_samples_or_times_is_shown(tmp_path):
     assert not [attributes for attributes in page.all("div") if attributes.get("class") == "chart"]
 
 
-def test_a_run_without_samples_says_that_it_kept_none(tmp_path, page):
-    said = "No samples were stored with this run, so their distribution is not shown."
-    one = made(tmp_path, store_run(tmp_path, samples=False))
-    assert one.seen.count(said) == 1
-    assert "All samples" not in one.seen
-    assert said not in page.seen
-
-
-@pytest.mark.parametrize("name", ["run.json", "measurements.csv", "rounds.csv", "samples.parquet", "sweep.json"])
+@pytest.mark.parametrize("name", ["run.json", "measurements.csv", "rounds.csv", "sweep.json"])
 def test_a_damaged_run_is_named_and_the_last_report_stays(tmp_path, name):
     sound = store_run(tmp_path)
     damaged = store_swept(tmp_path) if name == "sweep.json" else store_run(tmp_path, "20260105-000000-h200-decode")

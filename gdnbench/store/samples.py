@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 from gdnbench.codec import convert_cells
 from gdnbench.errors import RunFormatError
 from gdnbench.model.status import CLOCKS, Clock, Timer
-from gdnbench.regular_file import NotRegularError, TooLargeError, check_regular
+from gdnbench.regular_file import check_regular
 from gdnbench.store.files import (
     DAMAGED,
     read_rows,
-    unreadable,
     write_dataclasses,
 )
-from gdnbench.store.schema import LONGEST_US, Count, Microseconds, Positive, RoundNumber, TextLine
+from gdnbench.store.schema import Count, Microseconds, Positive, RoundNumber, TextLine
 
 if TYPE_CHECKING:
     import numpy as np
@@ -153,26 +152,3 @@ def _column(values: Sequence[float] | FloatArray | IntArray, times_us: FloatArra
     import numpy as np
 
     return np.asarray(values, float) if len(values) == len(times_us) else np.full(len(times_us), missing)
-
-
-def read_samples(folder: Path) -> dict[str, FloatArray]:
-    """The samples of all rounds by the run's own timer, microseconds, shape (samples,), by case id."""
-    import numpy as np
-    import pandas as pd
-
-    path = folder / SAMPLES
-    try:
-        check_regular(path)
-        frame = pd.read_parquet(path, columns=["case", "time_us"])
-        by_case = frame.groupby("case", observed=True)["time_us"]
-        samples = {str(case): times.to_numpy(dtype=float) for case, times in by_case}
-    except FileNotFoundError as error:
-        raise RunFormatError(f"{path} is missing", "a run may store its samples in this file") from error
-    except (PermissionError, NotRegularError, TooLargeError) as error:
-        raise unreadable(path, error) from error
-    except (OSError, ValueError, LookupError, TypeError, NotImplementedError) as error:
-        raise RunFormatError(f"{path} cannot be read: {error}", DAMAGED) from error
-    for case, times in samples.items():
-        if not (np.isfinite(times) & (times > 0) & (times <= LONGEST_US)).all():
-            raise RunFormatError(f"{path}: a sample of {case} is not a time", DAMAGED)
-    return samples

@@ -1,13 +1,10 @@
-"""The report's section of a run: its charts, and per workload its samples and table."""
+"""The report's section of a run: its charts, and a table for each workload."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from gdnbench.errors import UsageError
 from gdnbench.model.measurement import Measurement, Timing
@@ -20,8 +17,6 @@ from gdnbench.report.charts import theme
 from gdnbench.report.charts.roofline import bounded, points_of, read_roof, roofline_chart
 from gdnbench.report.charts.selection import choices_of, interval_text, kind_of, slots_of, timed, workload_slug
 from gdnbench.report.charts.theme import PAGE, Datum, Theme, expr, page_spec, slot_params
-from gdnbench.stats import FloatArray
-from gdnbench.store.samples import SAMPLES, read_samples
 from gdnbench.verbs.html.content import (
     HtmlChart,
     HtmlPart,
@@ -38,10 +33,9 @@ if TYPE_CHECKING:
     import altair as alt
 
 
-TIMES_HEIGHT, SAMPLES_HEIGHT = 400, 320  # pixels
+TIMES_HEIGHT = 400  # pixels
 FOOT = 22  # pixels below the lowest floor, for its name
 _FLOORS = " Dashed: the floors, below which no kernel of this grid or traffic can come."
-NO_SAMPLES = "No samples were stored with this run, so their distribution is not shown."
 
 
 def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
@@ -50,24 +44,20 @@ def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
     picker = f"{prefix}-kernels"
     choices = choices_of(stored.rows, info.baseline)
     shown = slots_of([choice for choice in choices if choice.chosen])
-    quantiles = read_quantiles(stored.folder)
     leading = stored.leading(stored.rows)
     charts = times_charts(leading, prefix=prefix, picker=picker, shown=shown, baseline=info.baseline)
     roofline, lacking = _roofline(stored, leading, f"{prefix}-roofline", picker, shown)
     charts += roofline
-    samples = [] if quantiles or not any(row.timing for row in stored.rows) else [NO_SAMPLES]
-    parts = tuple(_part(stored, workload, prefix, picker, shown, quantiles) for workload in stored.workloads)
-    following = [chart for chart in (*charts, *(chart for part in parts for chart in part.charts)) if chart.picker]
     return HtmlSection(
         id=prefix,
         title=info.run_id,
         lead=lead_line(stored),
         badge="" if info.complete else "partial",
         warnings=tuple(info.warnings),
-        choices=choices if following else (),
+        choices=choices if charts else (),
         charts=tuple(charts),
-        lines=(*samples, *lacking),
-        parts=parts,
+        lines=tuple(lacking),
+        parts=tuple(_part(stored, workload, prefix) for workload in stored.workloads),
     )
 
 
@@ -122,31 +112,13 @@ def times_charts(
     return found
 
 
-def _part(
-    stored: ReportedRun,
-    workload: Workload,
-    prefix: str,
-    picker: str,
-    shown: Sequence[str],
-    quantiles: Mapping[str, FloatArray],
-) -> HtmlPart:
+def _part(stored: ReportedRun, workload: Workload, prefix: str) -> HtmlPart:
     rows, name = stored.at(workload), f"{prefix}-{workload_slug(workload)}"
     ordered = timed(rows)
-    points = curve_points(ordered, quantiles)
-    chart = curves_chart(points, PAGE).add_params(*slot_params(shown, stored.info.baseline))
-    curves = HtmlChart(
-        id=f"{name}-samples",
-        title="All samples",
-        note="The share of samples that took at most so long, of the middle 99%. Steep is steady.",
-        spec=page_spec(chart, SAMPLES_HEIGHT, f"Distribution of samples, {workload}"),
-        height=SAMPLES_HEIGHT,
-        picker=picker,
-    )
     return HtmlPart(
         id=name,
         title=f"{workload}  ({traffic(max(row.nbytes for row in rows))}{_bound_words(stored, rows)})",
         lines=tuple(filter(None, [control_line(rows)])),
-        charts=(curves,) if points else (),
         table=_run_table(stored, ordered, name=f"{name}-table", where=str(workload)) if ordered else None,
         failures=failures_of(rows),
     )
@@ -224,67 +196,3 @@ def time_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme, ki
         ).encode(tooltip=tooltip),
     ]  # fmt: skip
     return theme.layered(*layers, data=points)
-
-
-SHARES = 49  # points per curve: thousands of samples lie on few ticks of the timer
-ENDS = (0.005, 0.995)  # quantiles: one outlier ten times as long would press all curves to one side
-
-
-def read_quantiles(folder: Path) -> dict[str, FloatArray]:
-    """Returns the `SHARES` quantiles in microseconds by case id; raises RunFormatError if samples cannot be read."""
-    if not (folder / SAMPLES).is_file():
-        return {}
-    shares = np.linspace(*ENDS, SHARES)
-    return {case: np.quantile(times, shares) for case, times in read_samples(folder).items()}
-
-
-def curve_points(rows: Sequence[Measurement], quantiles: Mapping[str, FloatArray]) -> list[Datum]:
-    """Returns the page's data: a curve per kernel that has samples."""
-    return [
-        point
-        for row in rows
-        if row.role.does_the_work and row.case.id in quantiles
-        for point in _curve(row.case.label, quantiles[row.case.id])
-    ]
-
-
-def _curve(kernel: str, times_us: FloatArray) -> list[Datum]:
-    low, high = ENDS
-    step = (high - low) / (SHARES - 1)
-    return [
-        {"kernel": kernel, "time": round(float(time), 3), "share": round(low + step * place, 4)}
-        for place, time in enumerate(times_us)
-    ]
-
-
-def curves_chart(points: Sequence[Datum], colours: Theme) -> alt.LayerChart:
-    """Draws the cumulative share of samples by time, a curve per kernel that the page's list shows."""
-    import altair as alt
-
-    layer = (
-        alt.Chart()
-        .transform_filter(theme.SHOWN)
-        .mark_line(
-            stroke=expr(colours.kernel_colour),
-            strokeWidth=expr(theme.WIDTH),
-            opacity=expr(theme.OPACITY),
-            interpolate="linear",
-        )
-        .encode(
-            x=alt.X(
-                field="time",
-                type="quantitative",
-                scale=alt.Scale(zero=False, nice=False),
-                axis=alt.Axis(title="stream time of one sample, µs", format="~g", labelOverlap="greedy"),
-            ),
-            y=alt.Y(
-                field="share",
-                type="quantitative",
-                scale=alt.Scale(domain=[0, 1]),
-                axis=alt.Axis(title="share of samples", format=".0%"),
-            ),
-            detail=alt.Detail(field="kernel", type="nominal"),
-            tooltip=theme.tips(kernel="kernel"),
-        )
-    )
-    return theme.layered(layer, data=points)
