@@ -139,6 +139,11 @@ class HtmlSection:
         """Its charts and those of its parts, in order."""
         return [*self.charts, *(chart for part in self.parts for chart in part.charts)]
 
+    @property
+    def all_tables(self) -> list[HtmlTable]:
+        """Its table and those of its parts, in order."""
+        return [table for table in (self.table, *(part.table for part in self.parts)) if table]
+
 
 def workload_columns(spec: WorkloadSpec, of: Callable[[R], Workload]) -> tuple[Column[R], Column[R]]:
     """Returns columns for a workload's place along the x axis of charts, and for the rest of it."""

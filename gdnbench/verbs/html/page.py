@@ -34,36 +34,18 @@ from gdnbench.wording import first_of, natural_key, plural
 
 MOST_PEERS = 3
 START = len("20260102-030405")  # characters of a run's id that are enough to name it
-_ALWAYS = (
-    ("time", "The geometric mean over rounds, in the first runs their median, of each round's trimmed mean; L2 cold."),
-    ("FASTER, SLOWER", "The whole interval of the speedup lies beyond the margin, {margin}."),
-    ("SAME", "The whole interval lies within the margin: any difference is too small to care for."),
-    ("UNCLEAR", "The interval crosses the margin; the notes say how many more rounds would settle it."),
-    ("vs", "The baseline's time / this one's, by stream times, paired by round; above 1 is faster."),
-    ("speedup", "The same by kernel times, where the run has them."),
-    ("±", "Half of the {confidence} interval over rounds; of speedups, corrected for all comparisons (Holm)."),
-    (
-        "floor",
-        "A kernel that bounds what is possible: an empty one of the same grid, or one that only moves the bytes.",
-    ),
-    ("of bound", "{bound} / the kernel's time: by kernel times where the run has them; else the launch is in both."),
-    ("GB/s", "The least traffic that the op needs / time."),
-    ("A/A", "The baseline, measured twice in the same run: what it reads against itself is the run's noise."),
-    ("not separated", "The paired rounds leave open which is faster, or say that they tie."),
-    ("regs, spill, smem", "Registers a thread, bytes a thread that do not fit them, static shared memory a block."),
-)
-_COPY_BOUND = "The copying floor's time"
-_BOUND = "The time of the bound (the copying floor, or the op's FLOPs at the GPU's peak, whichever takes longer)"
-_KERNEL_TIMES = (("kernel µs", "Kernel time, by CUPTI: first block's start to last block's end, without the launch."),)
-_STREAM_TIMES = (
-    ("stream µs, time µs", "What a stream pays, by NVBench: event to event, with the launch of the run's host."),
-)
-_SEVERAL = (("/ copy", "Stream time over that of the same run's copying floor: both hold a launch of its host."),)
-_FLOPS = (("TFLOP/s", "The floating-point operations of the op / time."),)
-_SWEEP = (
-    ("BEST, TIES", "The fastest point of a sweep, and those shown to lie within the margin of it."),
-    ("simplest", "Of the points that tie, the one with the fewest params away from the kernel's defaults."),
-)
+_WORDS = {
+    "FASTER, SLOWER": "The whole interval of the speedup lies beyond the margin, {margin}.",
+    "SAME": "The whole interval lies within the margin: any difference is too small to care for.",
+    "UNCLEAR": "The interval crosses the margin; the notes say how many more rounds would settle it.",
+    "±": "Half of the {confidence} interval over rounds; of speedups, corrected for all comparisons (Holm).",
+    "floor": "A kernel that bounds what is possible: an empty one of the same grid, or one that only moves the bytes.",
+    "not separated": "The paired rounds leave open which is faster, or say that they tie.",
+}
+_SWEEP = {
+    "BEST, TIES": "The fastest point of a sweep, and those shown to lie within the margin of it.",
+    "simplest": "Of the points that tie, the one with the fewest params away from the kernel's defaults.",
+}
 
 
 def page_of(runs: Sequence[ReportedRun]) -> dict[str, Any]:
@@ -72,11 +54,12 @@ def page_of(runs: Sequence[ReportedRun]) -> dict[str, Any]:
         sweep_section(run, run.sweep, f"run-{number}") if run.sweep else run_section(run, f"run-{number}")
         for number, run in enumerate(runs, start=1)
     ]
+    summary = summary_table(runs)
     ops, devices = dict.fromkeys(run.info.op for run in runs), dict.fromkeys(run.info.device for run in runs)
     return {
         "title": f"{' and '.join(ops)} on {', '.join(devices)}",
         "subtitle": _subtitle(runs),
-        "summary": summary_table(runs),
+        "summary": summary,
         "warnings": [warning for run in runs for warning in _warnings(run)],
         "sections": sections,
         "run_ids": [run.info.run_id for run in runs],
@@ -89,7 +72,7 @@ def page_of(runs: Sequence[ReportedRun]) -> dict[str, Any]:
             }
         ),
         "version": __version__,
-        "words": _words(runs),
+        "words": _words(runs, [summary, *(table for section in sections for table in section.all_tables)]),
     }
 
 
@@ -251,18 +234,14 @@ def _run(line: SummaryLine) -> HtmlCell:
     return HtmlCell(text=line.run.info.run_id[:START], sort=line.run.info.run_id, link=line.link)
 
 
-def _words(runs: Sequence[ReportedRun]) -> tuple[tuple[str, str], ...]:
+def _words(runs: Sequence[ReportedRun], tables: Sequence[HtmlTable]) -> dict[str, str]:
+    """Returns the meanings of all columns that have one, and of the words that stand in them."""
+    columns = {column.heading: column.meaning for table in tables for column in table.columns if column.meaning}
     margins = ", ".join(dict.fromkeys(f"±{run.info.settings['margin']:.2%}" for run in runs))
     levels = ", ".join(dict.fromkeys(f"{run.info.settings['confidence']:.0%}" for run in runs))
-    flops = any(flops_bind(run.rows) for run in runs)
-    by_kernel = any(run.kernel_times for run in runs)
-    timers = (*(_KERNEL_TIMES if by_kernel else ()), *(_STREAM_TIMES if any(run.info.on_gpu for run in runs) else ()))
-    words = (*timers, *(_SEVERAL if len(runs) > 1 else ()), *_ALWAYS)
-    words += (*(_FLOPS if flops else ()), *(_SWEEP if any(run.sweep for run in runs) else ()))
-    return tuple(
-        (word, text.format(margin=margins, confidence=levels, bound=_BOUND if flops else _COPY_BOUND))
-        for word, text in words
-    )
+    words = _WORDS | (_SWEEP if any(run.sweep for run in runs) else {})
+    meanings = {word: text.format(margin=margins, confidence=levels) for word, text in words.items()}
+    return {word: f"{text[0].upper()}{text[1:].rstrip('.')}." for word, text in (columns | meanings).items()}
 
 
 _SETTINGS = {
