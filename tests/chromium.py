@@ -53,14 +53,12 @@ def chromium(profile):
         driver.quit()
 
 
-def view(driver, path, *, width=1280, dark=False, reduced=False):
+def view(driver, path, *, width=1280, reduced=False):
     """Opens a file as wide as wanted, and waits until all of its charts are drawn."""
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    media = {"prefers-color-scheme": "dark" if dark else "light"}
-    media["prefers-reduced-motion"] = "reduce" if reduced else "no-preference"
-    features = [{"name": name, "value": value} for name, value in media.items()]
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    motion = {"name": "prefers-reduced-motion", "value": "reduce" if reduced else "no-preference"}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [motion]})
     driver.get(path.as_uri())
     until(driver, "return 'ready' in document.documentElement.dataset")
 

@@ -192,7 +192,6 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_mcp.py::test_a_long_list_is_read_in_pages_each_of_which_is_small": 0,
         "test_mcp.py::test_the_page_shows_what_is_answered": 1,
         "test_mcp.py::test_what_a_value_cannot_mean_comes_back_as_the_command_says_it": 0,
-        "test_report_html_browser.py::test_the_page_and_its_charts_follow_the_colour_scheme": 1,
         "test_report_html_browser.py::test_the_page_never_scrolls_sideways": 1,
         "test_shadowing.py::test_a_verb_and_its_workers_import_none": 1,
         "test_shadowing.py::test_nor_does_python_dash_m": 0,

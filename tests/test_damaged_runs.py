@@ -67,7 +67,7 @@ VERBS = {
     "compare a GPU": ("compare", "h200", OLDER, "--csv"),
     "history": ("history", "decode-k1"),
     "history --json": ("history", "decode-k1", "--json"),
-    "show sweep": ("show", "{run}", "--chart", "sweep", "-o", "c.svg"),
+    "show roofline": ("show", "{run}", "--chart", "roofline", "-o", "c.svg"),
     "report": ("report", "{run}", "-o", "r.html"),
     "report the latest": ("report", "-o", "r.html"),
     "runs": ("runs",),
@@ -236,7 +236,7 @@ def test_beside_damaged_runs_whole_ones_are_read(results, command_line, verb):
     """The newest of each kind is damaged; what was asked of the older one is answered."""
     for run in (RUN, SWEEP):
         cut(0.5)(results / run / "measurements.csv")
-    if verb in {"resume", "show sweep", "emit dispatch"}:
+    if verb in {"resume", "show roofline", "emit dispatch"}:
         pytest.skip("asks for a run that is stopped, or for a sweep")
     words = [word.format(run=OLDER) for word in VERBS[verb]]
     if verb == "compare":

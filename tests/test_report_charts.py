@@ -102,7 +102,7 @@ SWEEPS = {
 @pytest.mark.parametrize("what", SWEEPS)
 def test_a_chart_of_a_sweep_is_one_that_the_library_compiles(what):
     swept = SWEEPS[what]
-    chart, height, note = sweep_chart(swept, swept.plateaus[0], theme.PAGE)
+    chart, height, note = sweep_chart(swept, swept.plateaus[0])
     spec = theme.page_spec(chart, height, what)
     assert vl_convert.vegalite_to_vega(spec, vl_version=theme.VEGA_LITE)["marks"]
     assert altair.LayerChart.from_dict(spec), "which raises where the schema forbids something"
@@ -111,4 +111,4 @@ def test_a_chart_of_a_sweep_is_one_that_the_library_compiles(what):
 
 def test_where_nothing_varies_there_is_no_chart():
     swept = sweep_of({SWEPT: {"BV": [4]}}, [point(0.0, BV=4)])
-    assert sweep_chart(swept, swept.plateaus[0], theme.PAGE) is None
+    assert sweep_chart(swept, swept.plateaus[0]) is None

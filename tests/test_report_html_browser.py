@@ -115,7 +115,7 @@ def test_a_click_sorts_and_another_turns_it_round(page):
 def lines(driver):
     """How many kernels the first chart draws."""
     return driver.execute_script(
-        "return document.querySelectorAll('#run-1-times-qk4_v8 .mark-line path[stroke^=\"var(--\"]').length"
+        "return document.querySelectorAll('#run-1-times-qk4_v8 .mark-line path[stroke^=\"#\"]').length"
     )
 
 
@@ -138,20 +138,3 @@ def test_the_page_never_scrolls_sideways(page, width):
     assert driver.execute_script("return document.documentElement.scrollWidth") <= width
     driver.execute_script("document.querySelectorAll('details').forEach((each) => (each.open = true))")
     assert driver.execute_script("return document.documentElement.scrollWidth") <= width
-
-
-def luminance(driver, selector, name):
-    """From 0, black, to 1, white."""
-    text = driver.execute_script(
-        "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]", selector, name
-    )
-    red, green, blue = (int(part) for part in text.removeprefix("rgb(").removesuffix(")").split(","))
-    return (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_the_page_and_its_charts_follow_the_colour_scheme(page, dark):
-    driver = page(dark=dark)
-    assert (luminance(driver, "body", "backgroundColor") < 0.2) is dark
-    assert (luminance(driver, "body", "color") > 0.7) is dark
-    assert (luminance(driver, ".chart .mark-text text", "fill") > 0.4) is dark

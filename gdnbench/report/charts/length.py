@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gdnbench.report.charts import theme
-from gdnbench.report.charts.theme import LIGHT, MARKERS
+from gdnbench.report.charts.theme import MARKERS, SERIES
 
 if TYPE_CHECKING:
     import altair as alt
@@ -49,7 +49,7 @@ def _panel(marks: Sequence[Mapping[str, Any]], case: tuple[str, str], what: str)
     log = alt.Scale(type="log", nice=False, padding=12)
     high = alt.Scale(type="log", nice=False, domain=[min(errors) / _ROOM, max(errors) * _ROOM])
     ticks = alt.Axis(title="tokens (log)", values=lengths, grid=False, labelExpr=_SHORT)
-    colour = alt.Scale(domain=kinds, range=list(LIGHT.series[: len(kinds)]))
+    colour = alt.Scale(domain=kinds, range=list(SERIES[: len(kinds)]))
     shape = alt.Scale(domain=kinds, range=["circle", *MARKERS][: len(kinds)])
     legend = alt.Legend(title=None, symbolOpacity=1, labelLimit=0)
     base = alt.Chart().encode(

@@ -20,7 +20,7 @@ from gdnbench.model.workload import Workload
 from gdnbench.render.units import number, tflops_text
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.selection import chosen_rows, interval_text, kind_of
-from gdnbench.report.charts.theme import LIGHT, MARKERS, Datum, Theme, expr
+from gdnbench.report.charts.theme import MARKERS, Datum, expr
 from gdnbench.store.info import RunInfo, read_info
 
 if TYPE_CHECKING:
@@ -153,9 +153,7 @@ def _unknown(why: str) -> Bound:
     return Bound(math.inf, "", f"unknown: {why}")
 
 
-def roofline_chart(
-    points: Sequence[WorkPoint], roof: Roof, colours: Theme, baseline: str | None = None
-) -> alt.LayerChart:
+def roofline_chart(points: Sequence[WorkPoint], roof: Roof, baseline: str | None = None) -> alt.LayerChart:
     """Draws one or more points below their roof: for a page with a list of kernels, else with a legend.
 
     `baseline` is the first in the legend; None on a page.
@@ -181,20 +179,20 @@ def roofline_chart(
 
     turn, text = alt.Chart(theme.inline(balance)).encode(x=x), alt.Text(field="text", type="nominal")
     return theme.layered(
-        of((*corner, "") for corner in corners.items()).mark_line(stroke=colours.ink, strokeWidth=1.6),
+        of((*corner, "") for corner in corners.items()).mark_line(stroke=theme.INK, strokeWidth=1.6),
         of((place, roof.at(place), bound.name) for place, bound in names if bound.name)
-        .mark_text(align="right", baseline="bottom", dx=-4, dy=-5, fill=colours.ink)
+        .mark_text(align="right", baseline="bottom", dx=-4, dy=-5, fill=theme.INK)
         .encode(text=text),
-        turn.mark_rule(stroke=colours.floor, strokeDash=[5, 4]),
-        turn.mark_text(align="left", baseline="bottom", dx=5, dy=-5, fill=colours.muted).encode(
+        turn.mark_rule(stroke=theme.FLOOR, strokeDash=[5, 4]),
+        turn.mark_text(align="left", baseline="bottom", dx=5, dy=-5, fill=theme.MUTED).encode(
             y=alt.value("height"), text=text
         ),
         of((point.intensity, point.bound_tflops, "") for point in bounded(points)).mark_tick(
-            orient="horizontal", size=22, thickness=1.6, color=colours.floor
+            orient="horizontal", size=22, thickness=1.6, color=theme.FLOOR
         ),
-        of(right).mark_text(align="left", dx=15, fill=colours.muted).encode(text=text),
-        of(left).mark_text(align="right", dx=-15, fill=colours.muted).encode(text=text),
-        (_for_page(marks, colours) if baseline is None else _with_legend(marks, points, baseline)).encode(x=x, y=y),
+        of(right).mark_text(align="left", dx=15, fill=theme.MUTED).encode(text=text),
+        of(left).mark_text(align="right", dx=-15, fill=theme.MUTED).encode(text=text),
+        (_for_page(marks) if baseline is None else _with_legend(marks, points, baseline)).encode(x=x, y=y),
     )
 
 
@@ -207,9 +205,9 @@ def _datum(point: WorkPoint) -> Datum:
     return {"kernel": point.kernel, "x": point.intensity, "y": point.tflops, "time": point.time, **texts}
 
 
-def _for_page(marks: alt.Chart, colours: Theme) -> alt.Chart:
+def _for_page(marks: alt.Chart) -> alt.Chart:
     shown: alt.Chart = marks.transform_filter(theme.SHOWN).mark_point(
-        filled=True, size=52, fill=expr(colours.kernel_colour), stroke=colours.paper, strokeWidth=0.8,
+        filled=True, size=52, fill=expr(theme.KERNEL_COLOUR), stroke=theme.PAPER, strokeWidth=0.8,
         shape=expr(theme.MARKER), opacity=expr(theme.OPACITY),
     )  # fmt: skip
     return shown
@@ -219,7 +217,7 @@ def _with_legend(marks: alt.Chart, points: Sequence[WorkPoint], baseline: str) -
     import altair as alt
 
     kernels = list(dict.fromkeys(point.kernel for point in sorted(points, key=lambda point: point.kernel != baseline)))
-    colour = alt.Scale(domain=kernels, range=[LIGHT.ink, *LIGHT.series])
+    colour = alt.Scale(domain=kernels, range=[theme.INK, *theme.SERIES])
     shape = alt.Scale(domain=kernels, range=[theme.BASELINE_MARKER, *MARKERS])
     legend = alt.Legend(title=None, symbolOpacity=1, labelLimit=0)
     shown: alt.Chart = marks.mark_point(filled=True, size=56, opacity=1).encode(
@@ -275,5 +273,5 @@ def draw_roofline(folder: Path, path: Path, kernels: str = "") -> None:
     with theme.unchecked():
         bars = ["short bars: the bound of each workload"] if bounded(points) else []
         title = theme.panel_title(f"{info.op}: roofline, by {kind_of(rows)}", *roof.lines, *bars)
-        chart = roofline_chart(points, roof, LIGHT, info.baseline).properties(width=WIDTH, height=HEIGHT, title=title)
+        chart = roofline_chart(points, roof, info.baseline).properties(width=WIDTH, height=HEIGHT, title=title)
         theme.write_picture(path, [chart], theme.heading(info))

@@ -10,7 +10,7 @@ from gdnbench.model.declaration import ParamValue
 from gdnbench.model.measurement import Plateau, Point, Sweep
 from gdnbench.render.units import params_text, percent, plus_minus
 from gdnbench.report.charts import theme
-from gdnbench.report.charts.theme import Datum, Theme, expr
+from gdnbench.report.charts.theme import Datum, expr
 
 if TYPE_CHECKING:
     import altair as alt
@@ -22,15 +22,15 @@ _PASSED = " + ".join(f"(datum.slower > {step})" for step in STEPS)
 _LEVEL = "datum.place === 'best' || datum.place === 'tied'"
 
 
-def sweep_chart(sweep: Sweep, plateau: Plateau, colours: Theme) -> tuple[alt.LayerChart, int, str] | None:
+def sweep_chart(sweep: Sweep, plateau: Plateau) -> tuple[alt.LayerChart, int, str] | None:
     """Returns a plateau's chart, its height in pixels, and the meaning of its cells; or None if nothing varies."""
     names = varied(sweep.axes[plateau.kernel])
     if len(names) > 1:
-        return _heat_chart(sweep, plateau, names, colours)
-    return (_line_chart(sweep.of(plateau), *next(iter(names.items())), colours), LINE, "") if names else None
+        return _heat_chart(sweep, plateau, names)
+    return (_line_chart(sweep.of(plateau), *next(iter(names.items()))), LINE, "") if names else None
 
 
-def _line_chart(points: Sequence[Point], param: str, values: Sequence[ParamValue], colours: Theme) -> alt.LayerChart:
+def _line_chart(points: Sequence[Point], param: str, values: Sequence[ParamValue]) -> alt.LayerChart:
     import altair as alt
 
     best = best_at(points, [param])
@@ -44,7 +44,7 @@ def _line_chart(points: Sequence[Point], param: str, values: Sequence[ParamValue
     )
     axis = alt.Axis(title="slower than the best", format=".0%")
     y = alt.Y(field="slower", type="quantitative", axis=axis)
-    stroke = colours.series[0]
+    stroke = theme.SERIES[0]
     base = alt.Chart().encode(x=x, y=y)
     return theme.layered(
         base.mark_line(stroke=stroke),
@@ -57,7 +57,7 @@ def _line_chart(points: Sequence[Point], param: str, values: Sequence[ParamValue
 
 
 def _heat_chart(
-    sweep: Sweep, plateau: Plateau, names: Mapping[str, Sequence[ParamValue]], colours: Theme
+    sweep: Sweep, plateau: Plateau, names: Mapping[str, Sequence[ParamValue]]
 ) -> tuple[alt.LayerChart, int, str]:
     import altair as alt
 
@@ -75,14 +75,14 @@ def _heat_chart(
         y=alt.Y(field="y", type="ordinal", scale=_cells(names[down]), axis=_param_axis(down, "left")),
     )
     known = base.transform_filter("datum.place !== 'missing'")
-    fill, ink = (f"{list(each)}[{_PASSED}]" for each in (colours.heat, colours.heat_ink))
+    fill, ink = (f"{list(each)}[{_PASSED}]" for each in (theme.HEAT, theme.HEAT_INK))
     chart = theme.layered(
         known.mark_rect(
-            fill=expr(fill), stroke=expr(f"{_LEVEL} ? '{colours.ink}' : 'transparent'"), strokeWidth=2
+            fill=expr(fill), stroke=expr(f"{_LEVEL} ? '{theme.INK}' : 'transparent'"), strokeWidth=2
         ).encode(tooltip=_tooltip()),
         base.mark_text(
             fontWeight=expr(f"{_LEVEL} ? 'bold' : 'normal'"),
-            fill=expr(f"datum.place === 'missing' ? '{colours.muted}' : {ink}"),
+            fill=expr(f"datum.place === 'missing' ? '{theme.MUTED}' : {ink}"),
             aria=False,
         ).encode(text=alt.Text(field="label", type="nominal")),
         data=data,

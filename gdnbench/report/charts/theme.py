@@ -1,14 +1,9 @@
-"""The look of charts: a colour for each kernel, and how a chart becomes a specification or a picture.
-
-A chart is built once, with a theme. The page's theme names CSS variables: Vega draws SVG and passes colours through, so
-dark mode and print need no second drawing. The theme of pictures holds the light colours themselves.
-"""
+"""The look of charts: a colour for each kernel, and how a chart becomes a specification or a picture."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +22,6 @@ PICTURE_FONT = "sans-serif"  # vl-convert's own font
 ACROSS = 3  # most panels of a picture side by side
 BASELINE_MARKER = "circle"
 MARKERS = ("square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left")
-_PLAIN = ("paper", "ink", "muted", "rule", "grid", "floor")
 
 # A kernel's slot is its index among those shown; it selects colour and marker.
 SLOT = "indexof(shown, datum.kernel)"
@@ -40,66 +34,26 @@ MARKER = f"datum.kernel === baseline ? '{BASELINE_MARKER}' : {list(MARKERS)}[max
 Datum = dict[str, Any]  # the data of one mark of a chart, by field
 
 
-@dataclass(frozen=True, kw_only=True)
-class Theme:
-    """The colours of a chart, in CSS notation.
+PAPER, INK, MUTED, RULE, GRID, FLOOR = "#fff", "#1b1f24", "#57606a", "#c4cad1", "#e9ecef", "#8a929b"
+"""Colours: of text and the baseline (INK), labels of axes (MUTED) and their lines (RULE), floors; in CSS notation."""
 
-    `ink` is for text and the baseline, `muted` for labels of axes, `rule` for their lines; `series` has a colour per
-    slot, `heat` one per step of a heat map, best first, and `heat_ink` of text on each.
-    """
+SERIES = ("#2463a8", "#c65102", "#1b7f4b", "#8243b8", "#b81f3d", "#0b7f93", "#8a5a2b", "#b8348a", "#6a7400")
+"""The colour of each slot."""
 
-    paper: str
-    ink: str
-    muted: str
-    rule: str
-    grid: str
-    floor: str
-    series: tuple[str, ...]
-    heat: tuple[str, ...]
-    heat_ink: tuple[str, ...]
+HEAT = ("#dcefe3", "#fdf3d4", "#fbdfa6", "#f5b970", "#e07f43", "#b1401f")
+HEAT_INK = ("#1b1f24", "#1b1f24", "#1b1f24", "#1b1f24", "#1b1f24", "#fff")
+"""Of each step of a heat map, best first, and of text on it."""
 
-    @property
-    def css(self) -> str:
-        """The colours as declarations of CSS variables."""
-        return " ".join(f"--{name}: {colour};" for name, colour in self._named().items())
-
-    @property
-    def of_page(self) -> Theme:
-        """The same theme with CSS variables for colours."""
-        return Theme(
-            **{name: f"var(--{name})" for name in _PLAIN},
-            series=tuple(f"var(--c{index})" for index in range(len(self.series))),
-            heat=tuple(f"var(--h{index})" for index in range(len(self.heat))),
-            heat_ink=tuple(f"var(--hi{index})" for index in range(len(self.heat_ink))),
-        )
-
-    @property
-    def kernel_colour(self) -> str:
-        """The colour of `datum.kernel`, as an expression of Vega: ink for the baseline, its slot's for others."""
-        return f"datum.kernel === baseline ? '{self.ink}' : {list(self.series)}[max(0, {SLOT}) % {len(self.series)}]"
-
-    def _named(self) -> dict[str, str]:
-        return {
-            **{name: getattr(self, name) for name in _PLAIN},
-            **{f"c{index}": colour for index, colour in enumerate(self.series)},
-            **{f"h{index}": colour for index, colour in enumerate(self.heat)},
-            **{f"hi{index}": colour for index, colour in enumerate(self.heat_ink)},
-        }
+KERNEL_COLOUR = f"datum.kernel === baseline ? '{INK}' : {list(SERIES)}[max(0, {SLOT}) % {len(SERIES)}]"
+"""The colour of `datum.kernel`, as an expression of Vega: ink for the baseline, its slot's for others."""
 
 
-LIGHT = Theme(
-    paper="#fff", ink="#1b1f24", muted="#57606a", rule="#c4cad1", grid="#e9ecef", floor="#8a929b",
-    series=("#2463a8", "#c65102", "#1b7f4b", "#8243b8", "#b81f3d", "#0b7f93", "#8a5a2b", "#b8348a", "#6a7400"),
-    heat=("#dcefe3", "#fdf3d4", "#fbdfa6", "#f5b970", "#e07f43", "#b1401f"),
-    heat_ink=("#1b1f24", "#1b1f24", "#1b1f24", "#1b1f24", "#1b1f24", "#fff"),
-)  # fmt: skip
-DARK = Theme(
-    paper="#13171c", ink="#e4e8ec", muted="#a0a9b3", rule="#434b55", grid="#262c34", floor="#848d97",
-    series=("#6caef5", "#ff9b57", "#55c78a", "#c093f0", "#ff7f93", "#4fc6d9", "#cf9f6c", "#f083c6", "#bcc64b"),
-    heat=("#1d4431", "#3d3a1e", "#574218", "#77491a", "#99481f", "#c2543a"),
-    heat_ink=("#eef2f5", "#eef2f5", "#eef2f5", "#eef2f5", "#fff", "#fff"),
-)  # fmt: skip
-PAGE = LIGHT.of_page
+def css() -> str:
+    """Returns the colours as CSS variables, for the page around the charts."""
+    plain = {"paper": PAPER, "ink": INK, "muted": MUTED, "rule": RULE, "grid": GRID, "floor": FLOOR}
+    series = {f"c{slot}": colour for slot, colour in enumerate(SERIES)}
+    heat = {f"h{step}": colour for step, colour in enumerate(HEAT)}
+    return " ".join(f"--{name}: {colour};" for name, colour in (plain | series | heat).items())
 
 
 @contextmanager
@@ -160,7 +114,7 @@ def page_spec(chart: alt.LayerChart, height: int, description: str) -> dict[str,
     fit = alt.AutoSizeParams(type="fit", contains="padding")
     placed = chart.properties(width="container", height=height, autosize=fit, description=description)
     padding = {"left": 2, "right": 6, "top": 4, "bottom": 2}
-    spec = _styled(placed, PAGE, font=PAGE_FONT, background="transparent", padding=padding).to_dict(validate=False)
+    spec = _styled(placed, font=PAGE_FONT, background="transparent", padding=padding).to_dict(validate=False)
     return {**spec, "$schema": SCHEMA}
 
 
@@ -197,14 +151,12 @@ def _picture(panels: Sequence[alt.LayerChart], title: str, across: int) -> alt.C
     import altair as alt
 
     heading = alt.TitleParams(
-        title, anchor="start", fontSize=11, fontWeight="normal", color=LIGHT.muted, offset=14, frame="bounds"
+        title, anchor="start", fontSize=11, fontWeight="normal", color=MUTED, offset=14, frame="bounds"
     )
     whole = alt.concat(*panels, columns=across, spacing=34, title=heading).resolve_scale(
         x="independent", y="independent", color="independent", shape="independent"
     )
-    styled: alt.ConcatChart = _styled(
-        whole, LIGHT, font=PICTURE_FONT, background=LIGHT.paper, padding=14, label_limit=0
-    )
+    styled: alt.ConcatChart = _styled(whole, font=PICTURE_FONT, background=PAPER, padding=14, label_limit=0)
     return styled
 
 
@@ -213,8 +165,8 @@ def panel_title(text: str, *below: str) -> alt.TitleParams:
     import altair as alt
 
     return alt.TitleParams(
-        text, subtitle=list(below), anchor="start", fontSize=13, fontWeight="bold", color=LIGHT.ink,
-        subtitleFontSize=11, subtitleColor=LIGHT.muted, offset=10,
+        text, subtitle=list(below), anchor="start", fontSize=13, fontWeight="bold", color=INK,
+        subtitleFontSize=11, subtitleColor=MUTED, offset=10,
     )  # fmt: skip
 
 
@@ -223,7 +175,6 @@ _PAGE_NAME = 340  # pixels of a name on the page: shorter ones would make names 
 
 def _styled(
     chart: Any,
-    theme: Theme,
     *,
     font: str,
     background: str,
@@ -238,15 +189,15 @@ def _styled(
         padding=padding,
         view=alt.ViewConfig(stroke=None),
         axis=alt.AxisConfig(
-            labelColor=theme.muted,
-            titleColor=theme.muted,
-            gridColor=theme.grid,
-            domainColor=theme.rule,
-            tickColor=theme.rule,
+            labelColor=MUTED,
+            titleColor=MUTED,
+            gridColor=GRID,
+            domainColor=RULE,
+            tickColor=RULE,
             labelFontSize=11,
             titleFontSize=11,
             titleFontWeight="normal",
             labelLimit=label_limit,
         ),
-        text=alt.MarkConfig(fontSize=11, fill=theme.ink),
+        text=alt.MarkConfig(fontSize=11, fill=INK),
     )

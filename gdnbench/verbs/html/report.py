@@ -19,7 +19,7 @@ from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
 from gdnbench.render.console import check_output_file, write_output_file
 from gdnbench.report.charts.selection import in_order, timed
-from gdnbench.report.charts.theme import DARK, LIGHT, VEGA_LITE, unchecked
+from gdnbench.report.charts.theme import VEGA_LITE, css, unchecked
 from gdnbench.store.files import is_stored
 from gdnbench.store.find import compares, find_run
 from gdnbench.store.info import RunInfo
@@ -74,7 +74,7 @@ def render(page: Mapping[str, Any]) -> str:
         .get_template("page.html.j2")
         .render(
             page=page,
-            style=Markup(_colours() + _asset("report.css")),
+            style=Markup(f":root {{ {css()} }}\n{_asset('report.css')}"),
             scripts=[Markup(text) for text in (_vega() if charts else "", *map(_asset, SCRIPTS)) if text],
             specs={chart.id: Markup(inline_json(chart.spec)) for chart in charts},
         )
@@ -109,11 +109,6 @@ def _vega() -> str:
 
     text = str(vl_convert.javascript_bundle(_SNIPPET, vl_version=VEGA_LITE))
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _colours() -> str:
-    dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {DARK.css} }} }}"
-    return f":root {{ {LIGHT.css} }}\n{dark}\n"
 
 
 def _asset(name: str) -> str:

@@ -16,7 +16,7 @@ from gdnbench.render.units import flops_bind, number, traffic
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.roofline import bounded, points_of, read_roof, roofline_chart
 from gdnbench.report.charts.selection import choices_of, interval_text, kind_of, slots_of, timed, workload_slug
-from gdnbench.report.charts.theme import PAGE, Datum, Theme, expr, page_spec, slot_params
+from gdnbench.report.charts.theme import Datum, expr, page_spec, slot_params
 from gdnbench.verbs.html.content import (
     HtmlChart,
     HtmlPart,
@@ -71,7 +71,7 @@ def _roofline(
         points, roof = points_of(rows), read_roof(stored.info, timed(rows))
     except UsageError as error:
         return [], [f"No roofline: {error.message}; {error.hint}."]
-    chart = roofline_chart(points, roof, PAGE).add_params(*slot_params(shown, stored.info.baseline))
+    chart = roofline_chart(points, roof).add_params(*slot_params(shown, stored.info.baseline))
     bars = " Short bars: the bound of each workload." if bounded(points) else ""
     drawn = HtmlChart(
         id=name,
@@ -97,7 +97,7 @@ def times_charts(
         params, slug = slot_params(shown, baseline), label_slug(here[0].case.workload.line)
         kind = kind_of(here).capitalize()
         title = ", ".join(filter(None, [f"{kind} against {titles.x_title}", line]))
-        absolute = time_chart(points, titles, PAGE, kind_of(here)).add_params(*params)
+        absolute = time_chart(points, titles, kind_of(here)).add_params(*params)
         found.append(
             HtmlChart(
                 id=f"{prefix}-times-{slug}",
@@ -161,7 +161,7 @@ def _point(row: Measurement, timing: Timing) -> Datum:
     }
 
 
-def time_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme, kind: str) -> alt.LayerChart:
+def time_chart(points: Sequence[Datum], titles: WorkloadSpec, kind: str) -> alt.LayerChart:
     """Draws times in microseconds along the x axis, both logarithmic; the page's list of kernels chooses the lines."""
     import altair as alt
 
@@ -177,7 +177,7 @@ def time_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme, ki
     y = alt.Y(field="time", type="quantitative", scale=scale, axis=axis)
     below = alt.Y(field="low", type="quantitative", scale=scale, axis=axis)
     tooltip = theme.tips(kernel="kernel", at=titles.x, text="time, µs", share="of bound")
-    colour, faded = expr(colours.kernel_colour), expr(theme.OPACITY)
+    colour, faded = expr(theme.KERNEL_COLOUR), expr(theme.OPACITY)
 
     base = alt.Chart().encode(x=x, y=y, detail=alt.Detail(field="kernel", type="nominal"))
     floors = base.transform_filter("datum.floor")
@@ -185,13 +185,13 @@ def time_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme, ki
     known = kernels.transform_filter("isValid(datum.low) && isValid(datum.high)")
     named = floors.transform_filter(f"datum.x === {places[0]}").encode(text=alt.Text(field="kernel", type="nominal"))
     layers = [
-        floors.mark_line(strokeDash=[5, 4], stroke=colours.floor),
-        floors.mark_point(opacity=0, size=120, color=colours.floor).encode(tooltip=tooltip),
-        named.mark_text(align="left", baseline="top", dy=6, fill=colours.muted),
+        floors.mark_line(strokeDash=[5, 4], stroke=theme.FLOOR),
+        floors.mark_point(opacity=0, size=120, color=theme.FLOOR).encode(tooltip=tooltip),
+        named.mark_text(align="left", baseline="top", dy=6, fill=theme.MUTED),
         kernels.mark_line(stroke=colour, strokeWidth=expr(theme.WIDTH), opacity=faded),
         known.mark_rule(stroke=colour, opacity=faded).encode(y=below, y2=alt.Y2(field="high")),
         kernels.mark_point(
-            filled=True, size=46, fill=colour, stroke=colours.paper, strokeWidth=0.8, shape=expr(theme.MARKER),
+            filled=True, size=46, fill=colour, stroke=theme.PAPER, strokeWidth=0.8, shape=expr(theme.MARKER),
             opacity=faded,
         ).encode(tooltip=tooltip),
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from gdnbench.render.table import Column, Table
 from gdnbench.render.units import half_text, params_text, percent
 from gdnbench.report.charts.selection import workload_slug
 from gdnbench.report.charts.sweep import sweep_chart, varied
-from gdnbench.report.charts.theme import PAGE, page_spec
+from gdnbench.report.charts.theme import page_spec
 from gdnbench.verbs.html.content import (
     HtmlCell,
     HtmlChart,
@@ -101,7 +101,7 @@ def _part(sweep: Sweep, plateau: Plateau, rows: RowsByPoint, name: str) -> HtmlP
 
 
 def _chart(sweep: Sweep, plateau: Plateau, name: str) -> HtmlChart | None:
-    found = sweep_chart(sweep, plateau, PAGE)
+    found = sweep_chart(sweep, plateau)
     if found is None:
         return None
     chart, height, note = found

@@ -1,5 +1,5 @@
 "use strict";
-// Draws each chart from the specification beside it. Colours are CSS variables, so nothing is drawn again for dark mode.
+// Draws each chart from the specification beside it.
 window.gdnbench = { views: new Map() };
 (() => {
   const OPTIONS = {
