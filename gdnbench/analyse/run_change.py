@@ -191,11 +191,6 @@ class RunChange:
         """The number of unchanged cases of other kernels from which the change of the runs is estimated."""
         return 0 if self.presumed else self.effect_on(left, right).peers
 
-    @property
-    def labels(self) -> list[str]:
-        """The labels of the unchanged cases, each once."""
-        return list(dict.fromkeys(left.label for left, _ in self.unchanged))
-
     def predict(self, left: Figure, right: Figure) -> Prediction:
         """Predicts from other kernels the change of a case that nobody changed.
 

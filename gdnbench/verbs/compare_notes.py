@@ -252,11 +252,11 @@ def _launches(effect: RunEffect) -> str:
     low, high = min(by_workload, key=by_workload.__getitem__), max(by_workload, key=by_workload.__getitem__)
     if by_workload[high] - by_workload[low] < _DISTINCT_US:
         return message
-    ends = [f"{by_workload[place]:+.2f} at {workload_name(place)}" for place in (low, high)]
+    ends = [f"{by_workload[place]:+.2f} at {_workload_name(place)}" for place in (low, high)]
     return f"{message} ({' to '.join(ends)})"
 
 
-def workload_name(place: object) -> str:
+def _workload_name(place: object) -> str:
     """Returns the workload's name of a pair of op and workload."""
     workload = place[1] if isinstance(place, tuple) else place
     return str(workload) if isinstance(workload, Workload) else str(place)

@@ -13,7 +13,7 @@ from rich.text import Text
 from gdnbench.analyse.comparison import ColumnComparison, RegressionCheck, SourceComparison
 from gdnbench.analyse.grid import GridEntry, GridRow
 from gdnbench.analyse.ratio import TimeRatio, is_no_kernel
-from gdnbench.analyse.run_change import RunChange, RunPair, TimeKind, is_additive
+from gdnbench.analyse.run_change import TimeKind
 from gdnbench.model.status import Role, Status
 from gdnbench.render.codec import VERDICT_STYLES
 from gdnbench.render.console import message_console
@@ -30,7 +30,6 @@ from gdnbench.verbs.compare_notes import (
     row_label,
     source_lines,
     verdict_text,
-    workload_name,
 )
 
 _GROUPED = "shape"
@@ -319,39 +318,6 @@ def _column(heading: str, column: ColumnComparison) -> dict[str, Any]:
         "geomean": mean.value if mean else None,
         "geomean_lo": interval.low if interval else None,
         "geomean_hi": interval.high if interval else None,
-        "runs": [_runs(one, other, runs) for one, other, runs in column.runs],
-    }
-
-
-def _runs(one: str, other: str, runs: RunPair) -> dict[str, Any]:
-    """Returns how a run differs from another as a whole: its launch in microseconds, its kernel times as a ratio."""
-    launch, kernel = _whole(runs.stream), _whole(runs.kernel)
-    return {
-        "from": one,
-        "to": other,
-        "same_model": runs.stream.same_model,
-        "same_card": runs.stream.same_card,
-        "launch_us": launch["moved"] if _is_launch(runs.stream) else None,
-        "launch_se_us": launch["error"] if _is_launch(runs.stream) else None,
-        "launch_us_by_workload": launch["by_workload"] if _is_launch(runs.stream) else {},
-        "unchanged": launch["unchanged"],
-        "unchanged_are": runs.stream.labels,
-        "kernel_times_longer_by": math.expm1(kernel["moved"]) if kernel["unchanged"] else None,
-        "kernel_times_unchanged": kernel["unchanged"],
-    }
-
-
-def _is_launch(change: RunChange) -> bool:
-    return bool(change.unchanged) and is_additive(change.unchanged[0][1].timer)
-
-
-def _whole(change: RunChange) -> dict[str, Any]:
-    effect = change.effect
-    return {
-        "moved": effect.whole.mean if effect else None,
-        "error": math.sqrt(effect.whole.variance) if effect else None,
-        "by_workload": {workload_name(place): each.mean for place, each in effect.workloads.items()} if effect else {},
-        "unchanged": effect.peers if effect else 0,
     }
 
 
