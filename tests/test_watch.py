@@ -109,10 +109,11 @@ def test_a_declaration_that_does_not_load_is_a_turn_like_any_other(project):
     watched.stop()
 
 
-def test_people_have_a_line_a_turn_and_all_turns_at_the_end(project):
+def test_people_have_a_line_a_turn(project):
     watch = project.start("--turns", "2", stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
     assert " regs " in watch.stdout.readline().decode()
     project.save(project.good.replace("scale * fmaf", "2.0f * scale * fmaf"))
     out, _ = watch.communicate(timeout=LIMIT_S)
     assert watch.returncode == 0
-    assert "2 turns; best: " in out.decode()
+    [line] = out.decode().splitlines()
+    assert line.split()[1] == "2"

@@ -1,4 +1,4 @@
-"""A score as a few lines for a person, or as JSON of under 4 KB; and scores turn by turn, with the best at the end."""
+"""A score as a few lines for a person, or as JSON of under 4 KB; and scores turn by turn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from gdnbench.catalog.entry import label_parts
@@ -16,8 +15,8 @@ from gdnbench.catalog.revision import WORKING_TREE
 from gdnbench.codec import finite
 from gdnbench.model.status import Status
 from gdnbench.remote.targets import first_target
-from gdnbench.render.output import print_answer, print_block
-from gdnbench.render.table import Answer, Block, Column, Table
+from gdnbench.render.output import print_answer
+from gdnbench.render.table import Answer, Block
 from gdnbench.render.units import factor, percent, time_text
 from gdnbench.score.plan import AnyVerdict, Code, NoVerdict, Score, Turn, WorkloadScore
 from gdnbench.stats.interval import Comparison, Verdict
@@ -194,31 +193,6 @@ def turn_json(turn: Turn) -> str:
     """Returns the score's document in one line, with the turn's number and time in front."""
     document: dict[str, Any] = {"turn": turn.number, "time": turn.time.isoformat(timespec="seconds")}
     return json.dumps(finite(document | score_document(turn.score)), separators=(",", ":"))
-
-
-def print_history(console: Console, turns: Sequence[Turn], best: Turn | None) -> None:
-    """Prints all turns, and which was the best."""
-
-    def ratio(turn: Turn, end: str = "") -> str:
-        found = turn.score.ratio
-        if found is None:
-            return ""
-        return f"{getattr(found.speedup, end):.3f}" if end else factor(found.speedup.estimate)
-
-    def kernel(turn: Turn) -> str:
-        return factor(turn.score.kernel_ratio.speedup.estimate) if turn.score.kernel_ratio else ""
-
-    columns: tuple[Column[Turn], ...] = (
-        Column("", lambda turn: turn.number, "turn", right=True),
-        Column("", lambda turn: str(turn.score.verdict), "verdict"),
-        Column("", ratio, "ratio", right=True),
-        Column("", lambda turn: ratio(turn, "low"), "low", right=True),
-        Column("", lambda turn: ratio(turn, "high"), "high", right=True),
-        Column("", kernel, "kernel", right=True),
-        Column("", lambda turn: turn.score.code.registers, "regs", right=True),
-    )
-    print_block(console, Table(columns, turns, style=lambda turn: "bold" if turn is best else ""))
-    print_block(console, f"{plural(len(turns), 'turn')}{f'; best: {best.number}' if best else ''}")
 
 
 MOST_BYTES = 4000

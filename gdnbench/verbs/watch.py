@@ -25,7 +25,7 @@ from gdnbench.score.plan import NoVerdict, Score, ScoreRequest, Turn, with_revis
 from gdnbench.score.run import check_quickly, score_kernel
 from gdnbench.stats.interval import Verdict
 from gdnbench.verbs.progress import watch_here
-from gdnbench.verbs.score_lines import print_history, turn_json, turn_line
+from gdnbench.verbs.score_lines import turn_json, turn_line
 
 
 @dataclass
@@ -157,19 +157,15 @@ def score_on_save(request: ScoreRequest, gpu: Gpu | None, most: int, *, warm: bo
     """Scores a kernel each time that its sources are saved, until Ctrl-C, or `most` scores; 0 for any number."""
     sources = watch_sources(load_catalog(), request.kernel)
     turns, console = ScoreHistory(request, gpu, sources.folder, warm=warm), data_console()
-    try:
-        while True:
-            turn = _take(turns, sources, quiet=quiet or json or not sys.stderr.isatty())
-            if json:
-                print(turn_json(turn), flush=True)
-            else:
-                console.print(turn_line(turn, turns.best))
-            if len(turns.done) == most:
-                return
-            _wait_for_save(sources)
-    finally:
-        if turns.done and not json:
-            print_history(console, turns.done, turns.best)
+    while True:
+        turn = _take(turns, sources, quiet=quiet or json or not sys.stderr.isatty())
+        if json:
+            print(turn_json(turn), flush=True)
+        else:
+            console.print(turn_line(turn, turns.best))
+        if len(turns.done) == most:
+            return
+        _wait_for_save(sources)
 
 
 def _take(turns: ScoreHistory, sources: SourceWatcher, *, quiet: bool) -> Turn:
