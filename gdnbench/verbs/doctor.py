@@ -62,18 +62,14 @@ def doctor(
     (clocks, temperature, other processes), its calibration, and whether results can
     be written. Changes nothing. Exits with 5 if nothing can be measured.
 
-    --calibrate measures how often this machine's verdicts are right: runs as
-    `gdnbench run` makes them, at B=1, 8 and 64 unless --shape says otherwise, of
-    kernels whose differences are known: one decode kernel under other names, and the
-    same with a few dependent additions planted in it. Says how often equal kernels
-    were called different, whether intervals hold what they promise, and how small a
-    slowdown is found. `doctor` and the runs that follow name the last calibration of
-    their GPU. Stopped, it keeps the runs that it has.
+    --calibrate measures how often this machine's verdicts are right: by runs of one
+    decode kernel under other names, and with a few dependent additions planted in it,
+    at B=1, 8 and 64 unless --shape says otherwise. `doctor` and the runs that follow
+    name the last calibration of their GPU. Stopped, it keeps the runs that it has.
 
-    --latency measures what the GPU is: trips to shared memory, L1, L2 and DRAM, with
-    warm and cold translations; barriers of blocks, clusters and the grid; launches;
-    and bandwidth by width of access and by SMs in use. It stays in profiles/latency,
-    and `gdnbench explain` quotes it.
+    --latency measures what the GPU is: trips to shared memory, L1, L2 and DRAM;
+    barriers of blocks, clusters and the grid; launches; and bandwidth by width of
+    access and by SMs in use. `gdnbench explain` quotes it from profiles/latency.
     """
     check_mode(ctx, "calibrate", ("shape", "runs", "processes", "rounds"))
     check_mode(ctx, "latency", ("profiles", "stored", "csv"), ("calibrate",))

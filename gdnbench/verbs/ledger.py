@@ -47,15 +47,13 @@ def ledger(
 ) -> None:
     """Write experiments down, list them, show one, or close one by what was measured.
 
-    `gdnbench ledger add` writes one down before it is measured, and has its own help.
-    `gdnbench ledger 3` shows entry 3 in full, with what it changed in the kernel's
-    sources: up to the run that closed it, else up to now. `gdnbench ledger close 3 RUN`
-    holds a run against its expectations: confirmed where the whole interval lies on the
-    expected side of the bound, refuted where it lies on the other, undecided otherwise.
-    The run must be newer than the entry, and of the kernel as it is now. Times are the
-    run's; builds and errors are measured here and now, without a GPU by the
-    interpreters; phases and counters are those of stored profiles. Without RUN, times
-    stay undecided. `gdnbench ledger restore 3` writes its sources back. Needs no GPU.
+    `gdnbench ledger add` writes one down, and has its own help. `gdnbench ledger 3`
+    shows entry 3 in full, with what it changed in the kernel's sources. `gdnbench ledger
+    close 3 RUN` holds a run of the kernel as it is now against its expectations:
+    confirmed or refuted where the whole interval lies on one side of the bound,
+    undecided otherwise. Builds and errors are measured then; phases and counters are
+    those of stored profiles. Without RUN, times stay undecided. `gdnbench ledger restore
+    3` writes its sources back. Needs no GPU.
     """
     from gdnbench.errors import UsageError
     from gdnbench.ledger.file import find_entry, read_ledger

@@ -49,15 +49,13 @@ def list_kernels(
 
     A time is from the newest run that timed the kernel at the op's default workload:
     its kernel time, and its stream time over the copying floor's of the same run.
-    Stream times of different runs do not compare, for hosts differ in what a launch costs.
-    Kernels that are named in full are shown with everything that is known of
-    them. A folder that does not load is listed as broken, with the reason.
+    Kernels that are named in full are shown with everything that is known of them. A
+    folder that does not load is listed as broken, with the reason.
 
-    A project's kernels come first: those below `paths` of `[kernels]` in its
-    `gdnbench.toml`, or in `kernels/`, in this folder or the nearest above that has
-    either, up to the root of its repository. In a project they are meant wherever no
-    kernel is named; `--library`, or a name, means those that gdnbench brings, too.
-    Folders in `GDNBENCH_KERNELS` are read as well.
+    A project's kernels come first: those below `paths` of `[kernels]` in the nearest
+    `gdnbench.toml`, or in the nearest `kernels/`, up to the root of the repository. In a
+    project they are meant wherever no kernel is named; `--library`, or a name, means
+    those that gdnbench brings, too. Folders in `GDNBENCH_KERNELS` are read as well.
     """
     listed = find_kernels(load_catalog(library=library), terms(kernels, kernel), results, op)
     first = listed.entries[0].kernel.name if listed.entries else "--library" if listed.left_out else EVERY

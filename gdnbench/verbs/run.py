@@ -84,10 +84,8 @@ def run(
     Every kernel is first checked against a float64 oracle; one that fails gets a
     status and no time. The healthy ones are timed cold by NVBench in shuffled
     rounds, over several processes and fresh placements in memory, and again by
-    CUPTI, which tells the kernel's own time from its launch. Without a GPU the
-    torch kernels are timed on the CPU, and GPU kernels beside them are compiled
-    for Hopper and Blackwell. Where nothing requested can run here, nothing
-    is begun.
+    CUPTI, without their launch. Without a GPU the torch kernels are timed on the
+    CPU, and GPU kernels beside them are compiled for Hopper and Blackwell.
 
     `--gpu all` measures on every GPU at once, each in a run of its own, and joins
     them into one table whose intervals hold what cards differ by; `gdnbench show`

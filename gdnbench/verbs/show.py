@@ -65,23 +65,16 @@ def show(
     hold what cards differ by: `gdnbench show RUN RUN`.
 
     With `--suite contest`, also the weighted geometric mean of each kernel over the
-    workloads of the suite; a run that measured a suite has it without. `--over
-    prefill-fla,prefill-flashinfer` compares it with the best of these libraries at
-    each workload, and says at how many a kernel is slower, and where most. Of a run
-    with several distributions of inputs a kernel's mean is its worst over them, and
-    `--profile never` has that of one.
+    workloads of the suite, at the worst of several distributions of inputs; `--over
+    prefill-fla,prefill-flashinfer` compares it with the best of these at each workload.
 
     With `--contest`, the scores of the FlashInfer contest: the arithmetic mean of the
-    speedups, each workload counted as often as the contest lists it, and 0 if any
-    number is outside its tolerance of 1e-2. Beside it: our gates, which are stricter,
-    and our geometric mean with its interval. `--suite` is contest then, `--over`
-    FlashInfer's kernel, else the run's baseline, and the run the latest one that
-    measured any of the contest's workloads. Of a run of `decode` and one of `prefill`,
-    also the score of both together.
+    speedups over FlashInfer's kernel, else the baseline, and 0 if any number is outside
+    its tolerance of 1e-2; beside it our gates and our mean. Of a run of `decode` and one
+    of `prefill`, also the score of both together.
 
     With `--chart`: roofline is FLOP/s against FLOPs a byte of the op's declared work,
-    below the measured copying floor and the rated peak. `gdnbench report` has more
-    charts.
+    below the measured copying floor and the rated peak.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError

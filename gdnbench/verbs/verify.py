@@ -92,43 +92,26 @@ def verify(
 ) -> None:
     """Hold kernels against a float64 oracle.
 
-    Typical inputs, saturated gates, a large state and a zero b, at several batch
-    sizes; outputs are poisoned first and inputs checked for changes. On a GPU each
-    kernel is also captured into a CUDA graph and replayed, which shows work done
-    off its stream. Without a GPU, torch kernels run on the CPU, Triton kernels in
-    Triton's interpreter, and CUDA kernels in one of PTX, which also finds accesses
-    out of bounds, reads of what nobody wrote, races and barriers misused, by line.
-    With --sanitize each kernel is then launched once at its smallest workload under
-    compute-sanitizer's memcheck, synccheck, initcheck and racecheck, which name the
-    same by line on a GPU. Findings in kernels that are not its own do not count.
-    Exits with 3 on wrong numbers, and with 5 if nothing could be verified here.
-    --quick, for between two edits, tries one scenario at one workload, and says so.
+    With every kind of inputs, at several batch sizes; outputs are poisoned first and
+    inputs checked for changes. On a GPU each kernel is also captured into a CUDA graph
+    and replayed. Without a GPU torch kernels run on the CPU, Triton kernels in Triton's
+    interpreter, and CUDA kernels in one of PTX, which also finds races, barriers
+    misused and accesses out of bounds, by line. Exits with 3 on wrong numbers, and with
+    5 if nothing could be verified here.
 
-    What a kernel claims to be invariant to is tested, too. --invariance tests every
-    kind, bit by bit: a sequence alone and in batches, in another place and slot, with
-    other tokens behind it, in two calls, with other params, and launched again; with
-    --path decode-v4 also a prompt against single steps. For each it prints how many
-    elements differ, and what the kernel does otherwise there; as CSV these alone.
+    --quick tries one scenario at one workload, for between two edits. --sanitize also
+    launches each kernel once under compute-sanitizer's tools. --invariance tests what a
+    sequence's bits depend on; --path decode-v4 also a prompt against single steps.
 
-    --length 1k,16k,256k follows kernels that carry a state along sequences, call after
-    call on their own states, and prints how far states and outputs are off the
-    recurrence in float64, beside what rounding the state where it is stored does alone.
-    A kernel fails whose errors are larger than that, or grow from 4k tokens on.
+    --length 1k,16k,256k follows kernels that carry a state along sequences, and prints
+    how far states and outputs are off the recurrence in float64. --sequences usual calls
+    a family of kernels as an engine does: prefills, decodes, drafts, slots freed and
+    used again; a program that fails is shrunk, and printed to be run again.
 
-    --ready asks whether a kernel can be sent to a contest or into a library, by five
-    checks: its source, as `lint` reads it; its builds,
-    as `inspect --fail-on spills`; its numbers, as `verify`, without a GPU in the
-    interpreters; its accesses, as `verify --sanitize`; and a stored run on a GPU of its
-    code as it is now, at every workload of a suite (contest, else default). Measures
-    nothing itself. Exits with 0 if all pass; else with the code of the gravest failure,
-    or where nothing failed with 5 for what cannot be checked here, 8 for what is missing.
-
-    --sequences usual calls a family of kernels as an engine does, such as
-    decode-pool-v1,verify-v2,prefill-v4: prefills, decodes, drafts of which some are accepted,
-    states copied to other slots, slots freed and used again, padding, NaN. After each
-    event states and outputs must be those of a float64 replay of the tokens that each
-    sequence kept. A program that fails is shrunk, and printed to be run again. --shape
-    slots=1000 makes the pool larger.
+    --ready asks whether a kernel can be sent to a contest or into a library: its source,
+    builds, numbers and accesses, and a stored run of its code at every workload of a
+    suite. Exits with 0 if all pass, else with the code of the gravest failure, or where
+    nothing failed with 5 for what cannot be checked here, 8 for what is missing.
     """
     options.check_mode(ctx, "ready", ("results",), _NOT_READY)
     options.check_mode(ctx, "quick", (), _NOT_QUICK)
