@@ -15,6 +15,7 @@ from gdnbench.catalog.revision import WORKING_TREE
 from gdnbench.codec import finite
 from gdnbench.model.status import Status
 from gdnbench.remote.targets import first_target
+from gdnbench.render.digest import Digest, fit
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block
 from gdnbench.render.units import factor, percent, time_text
@@ -150,6 +151,7 @@ def next_command(score: Score) -> tuple[str, ...]:
     return measure
 
 
+_LONGEST_REASON = 300  # characters in a line
 _FOLDERS = re.compile(r"(?<!\S)/(?:[^/\s]+/)+")
 """A path's folders: whoever watches a kernel knows where it lies."""
 
@@ -177,7 +179,7 @@ def _result(turn: Turn) -> str:
     seconds = f"{score.seconds.get('all', 0.0):.1f} s"
     if score.ratio is None:
         first = score.reason.strip().partition("\n")[0]
-        return f"{_FOLDERS.sub('', first)[:_LONGEST_TEXT]}  {seconds}"
+        return f"{_FOLDERS.sub('', first)[:_LONGEST_REASON]}  {seconds}"
     interval = score.ratio.speedup
     message = [f"{factor(interval.estimate)} ({interval.low:.3f} to {interval.high:.3f})"]
     if score.kernel_ratio:
@@ -196,9 +198,6 @@ def turn_json(turn: Turn) -> str:
 
 
 MOST_BYTES = 4000
-_DIGITS = 5
-_LONGEST_REASON = 1500  # characters; the compiler's first error is at its front
-_LONGEST_TEXT = 300
 _MOST_WARNINGS = 4
 _MOST_WORKLOADS = 8
 
@@ -217,21 +216,25 @@ def score_document(score: Score) -> dict[str, Any]:
         "ratio": _interval(score.ratio),
         "kernel_ratio": _interval(score.kernel_ratio),
         "confidence": score.confidence if score.ratio else None,
-        "failure": _cut(score.reason, _LONGEST_REASON),
+        "failure": score.reason,
         **({"workload": str(one.workload), **_parts(one)} if one else _of_many(score.workloads)),
         **{name: count for name, count in vars(score.code).items() if count is not None},
         "cause": _cause(score),
         "processes": score.processes or None,
         "rounds": score.rounds or None,
         "seconds": {phase: round(seconds, 2) for phase, seconds in score.seconds.items() if seconds >= 0.005},
-        "warnings": [_cut(text, _LONGEST_TEXT) for text in score.warnings[:_MOST_WARNINGS]],
+        "warnings": list(score.warnings[:_MOST_WARNINGS]),
     }
-    return _fit({name: value for name, value in document.items() if value not in (None, "", [], {})})
+    known = {name: value for name, value in document.items() if value not in (None, "", [], {})}
+    limit_bytes = MOST_BYTES  # of it in one line; line breaks, indents and escapes come to that
+    while len(json.dumps(fitted := fit({}, Digest(known), limit_bytes=limit_bytes), indent=2)) > MOST_BYTES:
+        limit_bytes -= 400
+    return fitted
 
 
 def _of_many(workloads: Sequence[WorkloadScore]) -> dict[str, Any]:
     ordered = sorted(workloads, key=lambda each: each.speedup.speedup.estimate if each.speedup else 0.0)
-    shown = [{"workload": _cut(str(each.workload), 80), **_brief(each)} for each in ordered[:_MOST_WORKLOADS]]
+    shown = [{"workload": str(each.workload), **_brief(each)} for each in ordered[:_MOST_WORKLOADS]]
     verdicts = [each.speedup.verdict for each in workloads if each.speedup]
     counts = {str(verdict): verdicts.count(verdict) for verdict in Verdict if verdict in verdicts}
     numbers = {"count": len(workloads), **counts} if workloads else {}
@@ -243,17 +246,17 @@ def _parts(score: WorkloadScore) -> dict[str, Any]:
     if timing is None:
         return {}
     return {
-        "time_us": _digits(timing.time_us),
-        "kernel_time_us": _digits(score.kernel.time_us) if score.kernel else None,
-        "kernel_share_of_bound": _digits(score.kernel.sol) if score.kernel and score.kernel.bound else None,
-        "share_of_bound": _digits(timing.sol) if timing.bound else None,
+        "time_us": timing.time_us,
+        "kernel_time_us": score.kernel.time_us if score.kernel else None,
+        "kernel_share_of_bound": score.kernel.sol if score.kernel and score.kernel.bound else None,
+        "share_of_bound": timing.sol if timing.bound else None,
         "bound": timing.bound or None,
     }
 
 
 def _brief(score: WorkloadScore) -> dict[str, Any]:
     if score.speedup is None:
-        return {"status": str(score.status), "reason": _cut(score.reason, 120)}
+        return {"status": str(score.status), "reason": score.reason[:120]}
     return {**_interval_parts(score.speedup), "verdict": str(score.speedup.verdict)}
 
 
@@ -263,7 +266,7 @@ def _interval(comparison: Comparison | None) -> dict[str, Any] | None:
 
 def _interval_parts(comparison: Comparison) -> dict[str, Any]:
     interval = comparison.speedup
-    return {"estimate": _digits(interval.estimate), "low": _digits(interval.low), "high": _digits(interval.high)}
+    return {"estimate": interval.estimate, "low": interval.low, "high": interval.high}
 
 
 def _cause(score: Score) -> dict[str, Any] | None:
@@ -273,32 +276,7 @@ def _cause(score: Score) -> dict[str, Any] | None:
     return {
         "title": cause.title,
         "share_of_time": round(cause.share, 3),
-        "meaning": _cut(cause.meaning, _LONGEST_TEXT),
-        "try": _cut(shlex.join(cause.experiment.command), _LONGEST_TEXT),
-        "why": _cut(cause.experiment.why, _LONGEST_TEXT),
+        "meaning": cause.meaning,
+        "try": shlex.join(cause.experiment.command),
+        "why": cause.experiment.why,
     }
-
-
-def _digits(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 2]} …"
-
-
-def _fit(document: dict[str, Any]) -> dict[str, Any]:
-    """Drops the least important parts until the document is small enough, and names them."""
-    left_out: list[str] = []
-    for name in ("warnings", "cause", "by_workload", "worst_workloads", "seconds"):
-        if len(json.dumps(finite(document), indent=2).encode()) <= MOST_BYTES - 100:
-            break
-        if document.pop(name, None) is not None:
-            left_out.append(name)
-    if left_out:
-        document["left_out"] = left_out
-    most = _LONGEST_REASON
-    while len(json.dumps(finite(document), indent=2).encode()) > MOST_BYTES and most > 100:
-        most //= 2
-        document = {name: _cut(value, most) if isinstance(value, str) else value for name, value in document.items()}
-    return document
