@@ -217,7 +217,7 @@ def idle_sms(evidence: Evidence) -> Cause | None:
         f"{plural(launch.warps_per_block, 'warp')} share an SM while {launch.sms - launch.blocks} SMs have none. "
         "Smaller blocks, more of them, would spread the same warps; it helps only as far as they compete."
     )
-    tried = experiment.another_grid(evidence, "more, smaller blocks", "make more, smaller blocks")
+    tried = experiment.other_params(evidence, "more, smaller blocks", "grid", "make more, smaller blocks")
     return Cause("idle_sms", "SMs without a block", idle * cycles.issuing, "counters", facts, meaning, tried)
 
 
@@ -243,7 +243,7 @@ def uneven_sms(evidence: Evidence) -> Cause | None:
     )
     share = cycles.uneven if cycles else bound_by_gain(evidence, bound)
     why, change = "other tiles make other waves", "choose tiles whose blocks fill whole waves"
-    tried = experiment.another_grid(evidence, why, change)
+    tried = experiment.other_params(evidence, why, "grid", change)
     return Cause("uneven_sms", "tail effect: SMs end unevenly", share, basis_of(evidence), facts, meaning, tried)
 
 
