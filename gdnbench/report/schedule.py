@@ -1,4 +1,4 @@
-"""Prints `gdnbench inspect --schedule`: a schedule's numbers and its code, or two schedules side by side."""
+"""Prints `gdnbench inspect --schedule`, numbers and code or two side by side, and `--loops`: what a trip takes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 from gdnbench.codegen.sass import Control, ScoreboardWait
 from gdnbench.codegen.schedule import EncodedInstruction, InstructionSchedule, IssuedInstruction, ScheduleSummary
 from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel
+from gdnbench.inspect.loops import OutermostLoop, loops_of
 from gdnbench.inspect.quantities import SCHEDULE_SECTIONS, SCHEDULE_WAITS, BuildPair, Violation, schedule_numbers
-from gdnbench.render.table import Answer, Block, Note, Table, TitledRow, titled_table
+from gdnbench.render.table import Answer, Block, Column, Note, Table, TitledRow, titled_table
 from gdnbench.report.inspect import (
     NOT_BUILT,
     NOTHING_BUILT,
@@ -194,3 +195,65 @@ def _pair_document(pair: BuildPair, broken: Sequence[Violation]) -> dict[str, An
     known = pair_document(pair, broken, sass=False)
     both = {"before": pair.before, "after": pair.after}
     return known | {key: known[key] | _schedule(one) for key, one in both.items()}
+
+
+_LOOPS_LEGEND = (
+    "loops that lie in no other, by the line that goes back; a trip: instructions\n"
+    "on the shortest and on the longest way round; what the loop has: all of its\n"
+    "code, that of loops within it once"
+)
+
+
+def print_loops(outcomes: Sequence[BuildOutcome], broken: Sequence[Violation], *, json: bool) -> None:
+    """Prints the loops of each build; raises MachineError if `nvdisasm` is absent or cannot read a cubin."""
+    found = [(compiled, loops_of(compiled)) for compiled in built_of(outcomes)]
+    loops = {compiled.build.cubin: {"loops": list(map(_loop, each))} for compiled, each in found}
+    first = found[0][0] if found else None
+    answer = Answer(
+        text=lambda _width: [
+            *(block for each in found for block in _loops_text(*each)),
+            *([] if found else [NOTHING_BUILT]),
+        ],
+        document=lambda: [
+            (doc := kernel_document(each, broken)) | loops.get(doc.get("cubin", ""), {}) for each in outcomes
+        ],
+        next=["gdnbench", "inspect", first.subject.name, "--arch", first.arch, "--sass"] if first else None,
+    )
+    print_builds(answer, outcomes, broken, json=json)
+
+
+def _loops_text(compiled: CompiledKernel, loops: Sequence[OutermostLoop]) -> Iterator[Block]:
+    yield Note(f"{describe(compiled)} for {compiled.arch}", "title")
+    if loops:
+        yield Table(_LOOP_COLUMNS, loops, notes=[Note(_LOOPS_LEGEND, "legend")])
+    else:
+        yield Note("no loops: each instruction is issued once at most")
+
+
+def _trip(loop: OutermostLoop) -> str:
+    least, most = loop.trip.shortest, loop.trip.longest
+    return str(least) if least == most else f"{least}-{most}"
+
+
+_LOOP_COLUMNS: Sequence[Column[OutermostLoop]] = [
+    Column("", lambda loop: loop, "loop", lambda loop: str(loop.line or "line unknown")),
+    Column("", lambda loop: loop, "a trip", _trip, right=True),
+    Column(
+        "",
+        lambda loop: loop,
+        "what the loop has",
+        lambda loop: ", ".join(f"{count} {name}" for name, count in loop.families.items()),
+        fold=True,
+    ),
+]
+
+
+def _loop(loop: OutermostLoop) -> dict[str, Any]:
+    return {
+        "line": str(loop.line) if loop.line else None,
+        "shortest_trip_instructions": loop.trip.shortest,
+        "longest_trip_instructions": loop.trip.longest,
+        "loops_within": loop.within,
+        "instructions": loop.instructions,
+        "families": dict(loop.families),
+    }

@@ -64,8 +64,7 @@ def inspect(
     )
     from gdnbench.machine.gpus import list_gpus
     from gdnbench.report.inspect import print_changed, print_inspected
-    from gdnbench.report.loops import print_loops
-    from gdnbench.report.schedule import print_schedule_pairs, print_schedules
+    from gdnbench.report.schedule import print_loops, print_schedule_pairs, print_schedules
     from gdnbench.verbs.progress import watch
 
     options.check_mode(ctx, "loops", (), ("sass", "schedule", "diff", "csv"))

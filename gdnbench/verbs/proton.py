@@ -1,18 +1,29 @@
-"""`gdnbench proton`: where inside a kernel does the time go?"""
+"""`gdnbench proton`: where inside a kernel does the time go? By its stamps, or by Proton's trace of it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from statistics import mean, median
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gdnbench.origin import PROFILES
+from gdnbench.model.case import CodeState
+from gdnbench.model.workload import Workload
+from gdnbench.origin import PROFILES, path_at_origin, profiles_option
+from gdnbench.profile.breakdown import BETWEEN, WHOLE, Breakdown, PhaseProfile, PhaseRow, analyse
+from gdnbench.profile.recording import INSTRUMENTED, PLAIN, ProtonProfile, Recording
+from gdnbench.profile.stamps import StampedKernel, Stamps, read_stamps
+from gdnbench.render.output import print_answer
+from gdnbench.render.table import Answer, Block, Column, Note, Table
+from gdnbench.render.units import CodeOf, other_code, percent, time_text
 from gdnbench.verbs import options
+from gdnbench.wording import plural, spans_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gdnbench.catalog.catalog import Catalog
     from gdnbench.model.case import Case
 
@@ -55,9 +66,6 @@ def proton(
     from gdnbench.errors import UsageError
     from gdnbench.profile.collect import ScopeRequest, collect_scopes
     from gdnbench.profile.recording import load_profile
-    from gdnbench.profile.stamps import read_stamps
-    from gdnbench.render.output import print_answer
-    from gdnbench.report.proton import stamps_answer, trace_answer
     from gdnbench.verbs.progress import watch
 
     names = options.some_terms(kernels, kernel, "gdnbench proton decode-triton")
@@ -88,3 +96,249 @@ def _cases(catalog: Catalog, op: str, names: Sequence[str], axes: str, gpu: str)
     op = resolve_op(catalog, op, names)
     variants = select_variants(catalog, op, options.joined(names))
     return [choose_case(catalog, op, variant.label, axes=axes, gpu=gpu) for variant in variants]
+
+
+_DURATIONS = {
+    "avg": ("average", 0),
+    "min": ("minimum", 4),
+    "p95": ("p95", 1),
+    "max": ("maximum", 2),
+    "spread": ("spread", 3),
+}
+"""By heading: the field of `PhaseRow`, and in which order it goes where there is no room; 0 stays."""
+
+
+def breakdown_table(breakdown: Breakdown, heading: str) -> Table[PhaseRow]:
+    """Returns a row per phase, for the time between phases, and for the total; `heading` names the phases, `scope`."""
+
+    def duration(title: str, name: str, drop: int) -> Column[PhaseRow]:
+        head = f"{title} µs" if title == "avg" else title
+        show = attrgetter(name)
+        return Column(f"{title}_us", show, head, lambda row: f"{show(row):.3f}", drop, right=True)
+
+    columns: list[Column[PhaseRow]] = [
+        Column("name", lambda row: row.name, heading, lambda row: f"{'  ' * (row.name in breakdown.nested)}{row.name}"),
+        Column("share", lambda row: row.share, "share", lambda row: percent(row.share), right=True),
+        *(duration(title, *field) for title, field in _DURATIONS.items()),
+    ]
+    return Table(columns, breakdown.rows(), style=lambda row: {BETWEEN: "dim", WHOLE: "bold"}.get(row.name, ""))
+
+
+_LEGEND = (
+    "of all warps of all launches; spread: between the warps of a launch, 5th to 95th\n"
+    "percentile; (between): after the last mark"
+)
+_LEGEND_OF_ROLES = (
+    "of a role's warps of all launches; spread: between the warps of a launch,\n"
+    "5th to 95th percentile; (between): after the last mark"
+)
+_SUM_LEGEND = (
+    "span: from a launch's first warp's begin to its last one's end, while it is\n"
+    "stamped; what lies between launches is in none"
+)
+BENDING = 0.25
+"""Overhead of stamping, as a share of the kernel's time, above which shares are only approximate."""
+
+
+@dataclass(frozen=True)
+class _StampedLaunch:
+    """A file of stamps, analysed."""
+
+    path: Path
+    kernel: StampedKernel
+    profile: PhaseProfile
+    code: CodeState
+
+    @property
+    def warnings(self) -> list[str]:
+        kernel, profile = self.kernel, self.profile
+        found = [other_code(kernel.label)] if self.code is CodeState.CHANGED else []
+        launches = profile.breakdown.launches
+        if launches < kernel.asked:
+            found.append(f"{kernel.asked} launches were requested, and the stamps of {launches} fit in memory")
+        if profile.unpassed and not kernel.entry:  # phases of another launch are declared with this one's
+            found.append(f"no warp passed {', '.join(profile.unpassed)}")
+        if profile.crossed:
+            order = f"the clock at the end of {', '.join(profile.crossed)} was read before that at its beginning"
+            found.append(f"{order}: only the sum with the phases beside it is right")
+        if profile.silent:
+            found.append(f"warps that wrote no stamps in some launch, and are left out: {profile.silent}")
+        if kernel.stamped_spill_bytes:
+            found.append(f"the stamped kernel has {kernel.stamped_spill_bytes} B a thread in local memory")
+        if profile.overhead.share > BENDING:
+            found.append("stamping bends this kernel: its shares are a rough guide")
+        return found
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """What JSON has of the launch as a whole."""
+        profile = self.profile
+        return {
+            "launches": profile.breakdown.launches,
+            "warps": profile.breakdown.warps,
+            **asdict(profile.timeline),
+            **asdict(profile.overhead),
+            "overhead": profile.overhead.share,
+        }
+
+
+def stamps_answer(found: Mapping[Path, Stamps], code_of: CodeOf, profiles: Path) -> Answer:
+    """Returns what files of stamps tell; raises ProfilerError if the stamps tell nothing."""
+    launches = [
+        _StampedLaunch(path, stamps.about, analyse(stamps), code_of(stamps.about.label, stamps.about.source))
+        for path, stamps in found.items()
+    ]
+    kernel = launches[0].kernel
+    return Answer(
+        text=lambda _width: _stamps_text(launches),
+        document=lambda: [_stamp_document(launch) for launch in launches],
+        next=["gdnbench", "ncu", kernel.label, *kernel.workload.options, *profiles_option(profiles)],
+    )
+
+
+def _stamps_text(launches: Sequence[_StampedLaunch]) -> Iterator[Block]:
+    calls: dict[tuple[str, Workload, str, str], dict[str, _StampedLaunch]] = {}
+    for launch in launches:
+        yield from _launch_text(launch)
+        yield Note("")
+        kernel = launch.kernel
+        if kernel.entry:
+            call = calls.setdefault((kernel.label, kernel.workload, kernel.gpu, kernel.source), {})
+            call[kernel.entry] = launch
+    for several in calls.values():
+        if len(several) > 1:
+            yield from _sum_text(list(several.values()))
+            yield Note("")
+
+
+def _launch_text(launch: _StampedLaunch) -> Iterator[Block]:
+    kernel, profile = launch.kernel, launch.profile
+    yield Note(f"{kernel.title}  {kernel.workload}  on {kernel.gpu}", "title")
+    cold = "cold L2 before each call" if kernel.entry else "cold L2"
+    yield Note(f"{profile.breakdown.launches} launches of {profile.breakdown.warps} warps, {cold}", "legend")
+    several = len(profile.roles) > 1
+    for role in profile.roles:
+        if several and role.places:
+            warps = f"{_places_text(role.places, kernel.block_warps)}, {role.breakdown.warps} in all"
+            yield Note(warps, "title")
+        elif several:
+            yield Note(plural(role.breakdown.warps, "warp"), "title")
+        yield breakdown_table(role.breakdown, "phase")
+    yield Note(_LEGEND_OF_ROLES if several else _LEGEND, "legend")
+    line, cost = profile.timeline, profile.overhead
+    yield Note(f"launch: {time_text(line.span_us)} µs from the first warp's begin to the last one's end,")
+    yield Note(f"  begins {time_text(line.skew_us)} µs apart (medians; the global timer steps by {line.step_ns} ns)")
+    yield Note(f"SM clock: {line.sm_mhz:.0f} MHz, from each warp's cycles and nanoseconds")
+    change = f"costs {percent(cost.share)}" if cost.share >= 0 else f"saves {percent(-cost.share)}"
+    times = f"stamped {time_text(cost.stamped_us)} µs, plain {time_text(cost.plain_us)} µs"
+    of_calls = ", of whole calls" if kernel.entry else ""
+    yield Note(f"{times}{of_calls}: stamping {change}; registers {kernel.registers} to {kernel.stamped_registers}")
+    if profile.unmarked:
+        yield Note(f"without marks: {_places_text(profile.unmarked, kernel.block_warps)}")
+    yield from (Note(warning, "warning") for warning in launch.warnings)
+    yield Note(f"stored in {path_at_origin(launch.path)}", "legend", whole=True)
+
+
+def _places_text(places: Sequence[int], block_warps: int) -> str:
+    return f"{'warp' if len(places) == 1 else 'warps'} {spans_text(places)} of each block's {block_warps}"
+
+
+def _sum_text(launches: Sequence[_StampedLaunch]) -> Iterator[Block]:
+    """Yields each launch's time and their sum, and the phases that none of them passed."""
+    kernel, total_us = launches[0].kernel, sum(launch.profile.timeline.span_us for launch in launches)
+    spans = [(launch.kernel.entry, launch.profile.timeline.span_us) for launch in launches]
+    columns: list[Column[tuple[str, float]]] = [
+        Column("", lambda row: row[0], "launch"),
+        Column("", lambda row: row[1], "span µs", lambda row: time_text(row[1]), right=True),
+        Column("", lambda row: row[1] / total_us, "share", lambda row: percent(row[1] / total_us), right=True),
+    ]
+    yield Note(f"{kernel.label}  {kernel.workload}  on {kernel.gpu}", "title")
+    last = ("sum", total_us)
+    yield Table(columns, [*spans, last], style=lambda row: "bold" if row is last else "")
+    yield Note(_SUM_LEGEND, "legend")
+    unpassed = [name for name in kernel.phases if all(name in launch.profile.unpassed for launch in launches)]
+    if unpassed:
+        yield Note(f"no warp of these launches passed {', '.join(unpassed)}", "warning")
+
+
+def _stamp_document(launch: _StampedLaunch) -> dict[str, Any]:
+    kernel, profile = launch.kernel, launch.profile
+    return {
+        **kernel.to_dict(),
+        "code": launch.code,
+        "shape": kernel.workload.cells,
+        **launch.common,
+        "phases": breakdown_table(profile.breakdown, "").records(),
+        "roles": [
+            {
+                "places": role.places,
+                "warps": role.breakdown.warps,
+                "phases": breakdown_table(role.breakdown, "").records(),
+            }
+            for role in profile.roles
+        ],
+        "unpassed": profile.unpassed,
+        "crossed": profile.crossed,
+        "unmarked_places": profile.unmarked,
+        "silent_warps": profile.silent,
+        "warnings": launch.warnings,
+        "file": launch.path,
+    }
+
+
+_ASYNCHRONOUS = "A load is waited for where it is first used; its own scope shows its issue."
+
+
+def trace_answer(profile: ProtonProfile, code_of: CodeOf) -> Answer:
+    """Returns the contents of a recording, and whether it is of the kernel's current code."""
+    case = profile.recording.case
+    code = code_of(case.variant.label, profile.recording.source)
+    return Answer(
+        text=lambda _width: _trace_text(profile, code),
+        document=lambda: _trace_document(profile, code),
+        next=["gdnbench", "ncu", case.variant.label, *case.workload.options],
+    )
+
+
+def _trace_text(profile: ProtonProfile, code: CodeState) -> Iterator[Block]:
+    recording, breakdown, case = profile.recording, profile.breakdown, profile.recording.case
+    params = "".join(f" {name}={value}" for name, value in case.variant.params.items())
+    yield Note(f"{case.label}  {case.workload}{params}  on {recording.gpu}", "title")
+    if breakdown:
+        counts = f"{breakdown.launches} launches of {breakdown.warps} warps, cold L2, {mean(recording.sm_mhz):.0f} MHz"
+        yield Note(f"{counts}; spread: among a launch's warps", "legend")
+        yield breakdown_table(breakdown, "scope")
+        yield Note(_ASYNCHRONOUS, "legend")
+    yield Note(_time_line(recording))
+    changed = [other_code(case.label)] if code is CodeState.CHANGED else []
+    yield from (Note(warning, "warning") for warning in (*changed, *recording.notes))
+    if profile.trace:
+        yield Note(f"trace: {profile.trace}  (for ui.perfetto.dev; its ns are cycles)", "legend", whole=True)
+
+
+def _time_line(recording: Recording) -> str:
+    plain = median(recording.times_us[PLAIN])
+    line = f"kernel by CUDA events, cold: {time_text(plain)} µs"
+    if INSTRUMENTED in recording.times_us:
+        traced = median(recording.times_us[INSTRUMENTED])
+        more = f"{'+' if traced >= plain else '-'}{percent(abs(traced / plain - 1))}"
+        line += f", instrumented {time_text(traced)} µs ({more})"
+    return line
+
+
+def _trace_document(profile: ProtonProfile, code: CodeState) -> dict[str, Any]:
+    recording, breakdown = profile.recording, profile.breakdown
+    return {
+        "file": str(profile.path),
+        "source": recording.source,
+        "code": code,
+        "trace": str(profile.trace) if profile.trace else None,
+        "recording": {key: value for key, value in recording.to_dict().items() if key != "times_us"},
+        "kernel": [
+            {"kind": "events", "name": name, "median_us": median(us), "min_us": min(us), "max_us": max(us)}
+            for name, us in recording.times_us.items()
+        ],
+        "launches": breakdown.launches if breakdown else 0,
+        "warps": breakdown.warps if breakdown else 0,
+        "scopes": breakdown_table(breakdown, "").records() if breakdown else [],
+    }
