@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -296,29 +296,19 @@ def _notes_text(line: TimedLine) -> str:
     return "; ".join(notes_of(line.row))
 
 
-@dataclass(frozen=True)
-class _BuiltKernel:
-    """A variant, in one series, with its builds by architecture."""
-
-    name: str
-    builds: Mapping[str, BuildRow]
-
-    @property
-    def interpreter(self) -> Text:
-        verdict = next(iter(self.builds.values())).interpreter.partition(":")[0]
-        return Text(verdict, style="red" if verdict not in {"", "passed"} else "")
-
-
 def build_blocks(builds: Sequence[BuildRow], printed: Collection[str] = ()) -> Iterator[Block]:
-    """Yields a row per variant and series, with its build per architecture; `printed` has reasons printed in full."""
-    grouped: dict[tuple[str, str], dict[str, BuildRow]] = {}
-    for build in builds:
-        grouped.setdefault((build.title, build.series), {})[build.arch] = build
-    several = len({series for _, series in grouped}) > 1
-    rows = [_BuiltKernel(f"{label} {series}" if several else label, each) for (label, series), each in grouped.items()]
+    """Yields a row per variant, series and architecture; `printed` has reasons printed in full."""
+    several = len({build.series for build in builds}) > 1
     yield ""
-    yield Note("GPU kernels: compiled here, not timed", "title")
-    yield Table(tuple(_build_columns(dict.fromkeys(build.arch for build in builds))), rows, gap=1)
+    columns = (
+        Column[BuildRow]("", lambda row: f"{row.title} {row.series}" if several else row.title, "kernel", fold=True),
+        Column[BuildRow]("", lambda row: row.arch, "for"),
+        *map(
+            _build_column, ("registers", "spill_bytes", "shared_bytes", "load_bits"), ("regs", "spill", "smem", "load")
+        ),
+        Column[BuildRow]("", lambda row: row.interpreter.partition(":")[0], "in an interpreter"),
+    )
+    yield Table(columns, builds, title="GPU kernels: compiled here, not timed")
     yield Note("regs and spill (bytes) per thread, smem (bytes) per block, load: widest, in bits", "meaning")
     for build in builds:
         if build.serialized_because:
@@ -327,20 +317,9 @@ def build_blocks(builds: Sequence[BuildRow], printed: Collection[str] = ()) -> I
     yield from _build_failures(builds, printed)
 
 
-def _build_columns(archs: Collection[str]) -> Iterator[Column[_BuiltKernel]]:
-    yield Column("", lambda row: row.name, "\nkernel", fold=True)
-    for arch in archs:
-
-        def show(row: _BuiltKernel, name: str, arch: str = arch) -> Text:
-            build = row.builds.get(arch)
-            if build and build.status != "ok":
-                return Text("failed" if name == "registers" else "", style="red")
-            return Text(str(getattr(build, name)) if build else "")
-
-        counts = (f"{arch}\nregs", "registers"), ("\nspill", "spill_bytes"), ("\nsmem", "shared_bytes")
-        for drop, (heading, name) in enumerate((*counts, ("\nload", "load_bits"))):
-            yield Column("", partial(show, name=name), heading, drop=drop, right=True)
-    yield Column("", lambda row: row.interpreter, "in an\ninterpreter")
+def _build_column(name: str, heading: str) -> Column[BuildRow]:
+    failed = "failed" if name == "registers" else ""
+    return Column("", lambda row: getattr(row, name) if row.status == "ok" else failed, heading, right=True)
 
 
 def _build_failures(builds: Sequence[BuildRow], printed: Collection[str]) -> list[Text]:
