@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from gdnbench.codec import convert_cells
 from gdnbench.errors import RunFormatError
 from gdnbench.model.status import CLOCKS, Clock, Timer
-from gdnbench.regular_file import check_regular
 from gdnbench.store.files import (
     DAMAGED,
     read_rows,
