@@ -1,48 +1,76 @@
 """Steps whose states go to other slots than they come from: oracles, what the gates find, kernels without a GPU."""
 
-from functools import cache
 from itertools import product
 
 import pytest
 import test_verify_drafts as drafts
 import torch
 from library_data import failures, load_with
+from planted import CATALOG, drawn, is_refused, worst
 from verified_kernels import gate_statuses
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.launch import Workspace
-from gdnbench.launch.numerics import load_numerics
+from gdnbench.launch import Workspace, load_numerics
 from gdnbench.model.workload import Shape
 from gdnbench.verify.check import consult_oracle
 
-CATALOG = load_catalog(default_roots()[:1])
 OPS = {name: CATALOG.ops[name] for name in ("verify-rollback", "decode-split")}
 NUMERICS = {name: load_numerics(op, CATALOG.op_folders[name]) for name, op in OPS.items()}
 SCENARIOS = [(name, scenario) for name, op in OPS.items() for scenario in op.scenarios]
+SIZES = {"B": 7, **drafts.SIZES}
+CALLED, COUNT, VALUES = "pool.write(t.new_pool", "(accepted.long() - 1)", "states.flatten(0, 1).to(pool.dtype)"
+WRITE, ROWS = "(t.new_pool, t.slots, states)", "t.read_slot, t.write_slot, states"
+NOT_WRITTEN = "(t.read_slot <= 0) | (t.write_slot <= 0)"
+OTHERS = {
+    "verify-rollback": "t.slots.flatten().tolist()",
+    "decode-split": "t.read_slot.tolist() + t.write_slot.tolist()",
+}
+NOBODYS = {op: f"(set(range(1, len(t.new_pool))) - set({slots})).pop()" for op, slots in OTHERS.items()}
 IN_STEP = (
     "keys are not normalised", "values of the next head", "the last state in bf16", "one element a thousandth off",
 )  # fmt: skip
 """What kernels of these ops do wrong as those of `verify` may."""
 MISTAKES = {
-    "verify-rollback": (
-        "padding reads by its count", "padding writes slot 0", "padding writes what its slots count from the end",
-        "the count of the next row", "counts from 0", "rolled back to the last draft", "rows permuted",
-        "states saved ahead", "states saved a token late", "the state that was read is written over alone",
-        "all states in the last slot", "another slot is cleared", *IN_STEP,
-    ),
-    "decode-split": (
-        "padding reads slot 0", "padding writes its slot", "padding writes slot 0", "what is not kept goes to slot 0",
-        "what is not kept counts from the end", "the slot that is read is written, too", "reads where it writes",
-        "writes where it reads", "rows permuted", "another slot is cleared", *IN_STEP,
-    ),
+    "verify-rollback": {
+        "padding reads by its count": {
+            "slots.gather(1, last[:, None])[:, 0]": (
+                "slots.flatten()[(torch.arange(len(slots)) * 4 + accepted - 1).clamp(0, slots.numel() - 1)]"
+            )
+        },
+        "padding writes slot 0": {f"torch.where(live, {VALUES}, pool[:1])": VALUES},
+        "padding writes what its slots count from the end": {
+            "(slots > 0)": "(slots != 0)", "slots.clamp(min=0).flatten().long()": "slots.flatten().long() % len(pool)",
+        },
+        "the count of the next row": {COUNT: "(accepted.roll(-1).long() - 1)"},
+        "counts from 0": {COUNT: "accepted.long()"},
+        "rolled back to the last draft": {COUNT: "(0 * accepted.long() + slots.shape[1] - 1)"},
+        "rows permuted": {WRITE: "(t.new_pool, t.slots.where(t.slots <= 0, t.slots.roll(1, 0)), states)"},
+        "states saved ahead": {WRITE: "(t.new_pool, t.slots, states[:, [1, 2, 3, 3]])"},
+        "states saved a token late": {WRITE: "(t.new_pool, t.slots[:, 1:], states[:, :-1])"},
+        "the state that was read is written over alone": {WRITE: "(t.new_pool, read[:, None], states[:, -1:])"},
+        "all states in the last slot": {WRITE: "(t.new_pool, t.slots[:, -1:].expand_as(t.slots), states)"},
+    },
+    "decode-split": {
+        "padding reads slot 0": drafts.MISTAKES["padding writes its output"],
+        "padding writes its slot": {"(read_slot > 0) & (write_slot > 0)": "(write_slot > 0)"},
+        "padding writes slot 0": {"where(written[:, None": "where((written | (read_slot <= 0))[:, None"},
+        "what is not kept goes to slot 0": {"where(written[:, None": "where((read_slot > 0)[:, None"},
+        "what is not kept counts from the end": {
+            "(write_slot > 0)": "(write_slot != 0)", "write_slot, 0).long()": "write_slot, 0).long() % len(pool)",
+        },
+        "the slot that is read is written, too": {
+            CALLED: f"pool.write(t.new_pool, t.read_slot, t.read_slot, states[:, 0]); {CALLED}",
+        },
+        "reads where it writes": {"t.read_slot, t.scale": "t.write_slot, t.scale"},
+        "writes where it reads": {ROWS: "t.read_slot, t.read_slot, states"},
+        "rows permuted": {
+            ROWS: f"t.read_slot, t.write_slot.where({NOT_WRITTEN}, t.write_slot.roll(1)), states"
+        },
+    },
 }  # fmt: skip
-"""What kernels get wrong; each must fail in some scenario."""
-
-
-@cache
-def drawn(op, scenario, batch=7, seed=1, **sizes):
-    workload = OPS[op].workload(Shape(B=batch, **drafts.SIZES, **sizes))
-    return workload, *NUMERICS[op].make_inputs(workload, seed, "cpu", scenario)
+"""What kernels get wrong, as texts of the reference and of what it loads; each must fail in some scenario."""
+for _op, _mistakes in MISTAKES.items():
+    _mistakes["another slot is cleared"] = {CALLED: f"t.new_pool[{NOBODYS[_op]}] = 0.0; {CALLED}"}
+    _mistakes |= {each: drafts.MISTAKES[each] for each in IN_STEP}
 
 
 def tokens(t):
@@ -65,148 +93,53 @@ def expected(op, t, scale, beta_limit):
     return {"output": found["output"] if op == "verify-rollback" else found["output"][:, 0], "new_pool": pool}
 
 
-def rolled_back(t, scale, beta_limit, mistake=""):
-    """The outputs of a kernel of verify-rollback in fp32, with a mistake if one is asked for."""
-    slots, count = t["slots"].long(), t["accepted"].long()
-    B, T = slots.shape
-    at = torch.arange(B) * T + count - 1
-    if mistake == "the count of the next row":
-        at = torch.arange(B) * T + count.roll(-1).clamp(1, T) - 1
-    if mistake == "counts from 0":
-        at = torch.arange(B) * T + count.clamp(0, T - 1)
-    if mistake == "rolled back to the last draft":
-        at = torch.arange(B) * T + T - 1
-    read = slots.flatten()[at.clamp(0, B * T - 1)]
-    if mistake != "padding reads by its count":
-        read = torch.where(slots[:, 0] > 0, read, 0)
-    found = drafts.computed(t | {"slot": read}, scale, beta_limit, drafts.EACH, mistake)
-    states, pool = found["states"], t["pool"].clone()
-    first = t["pool"][read.clamp(min=0)][:, None]
-    if mistake == "states saved ahead":
-        states = torch.cat([states[:, 1:], states[:, -1:]], 1)
-    if mistake == "states saved a token late":
-        states = torch.cat([first, states[:, :-1]], 1)
-    if mistake == "rows permuted":
-        slots = torch.where(slots > 0, slots.roll(1, dims=0), slots)
-    if mistake == "all states in the last slot":
-        slots = slots[:, -1:].expand(B, T)
-    if mistake == "the state that was read is written over alone":
-        slots, states = read[:, None], states[:, -1:]
-    written = slots > 0
-    if mistake == "padding writes slot 0":
-        slots, written = slots.clamp(min=0), torch.ones_like(written)
-    if mistake == "padding writes what its slots count from the end":
-        written = slots != 0
-    pool[slots[written]] = states[written]
-    if mistake == "another slot is cleared":
-        pool[nobodys(t["slots"], pool)] = 0.0
-    return {"output": found["output"], "new_pool": pool}
-
-
-def split(t, scale, beta_limit, mistake=""):
-    """The outputs of a kernel of decode-split in fp32, with a mistake if one is asked for."""
-    read, write = t["read_slot"].long(), t["write_slot"].long()
-    from_slot = write if mistake == "reads where it writes" else read
-    found = drafts.computed(tokens(t) | {"slot": from_slot}, scale, beta_limit, drafts.EACH, mistake)
-    states, pool, output = found["states"][:, 0], t["pool"].clone(), found["output"][:, 0]
-    if mistake == "padding reads slot 0":
-        everyone = drafts.computed(
-            tokens(t) | {"slot": from_slot}, scale, beta_limit, drafts.EACH, "padding writes its output"
-        )
-        output = everyone["output"][:, 0]
-    written = (read > 0) & (write > 0)
-    if mistake == "padding writes its slot":
-        written = write > 0
-    if mistake == "rows permuted":
-        write = torch.where(written, write.roll(1), write)
-        written = written & (write > 0)
-    if mistake == "writes where it reads":
-        write = read
-    if mistake == "what is not kept counts from the end":
-        written = (read > 0) & (write != 0)
-    if mistake == "what is not kept goes to slot 0":
-        write, written = write.clamp(min=0), read > 0
-    if mistake == "padding writes slot 0":
-        write, written = torch.where(read > 0, write, 0), written | (read <= 0)
-    pool[write[written]] = states[written]
-    if mistake == "the slot that is read is written, too":
-        pool[read[read > 0]] = states[read > 0]
-    if mistake == "another slot is cleared":
-        pool[nobodys(torch.stack([read, write]), pool)] = 0.0
-    return {"output": output, "new_pool": pool}
-
-
-def nobodys(slots, pool):
-    return (set(range(1, len(pool))) - set(slots.flatten().tolist())).pop()
-
-
-COMPUTED = {"verify-rollback": rolled_back, "decode-split": split}
-
-
-@cache
-def judged(op, scenario, **shape):
-    """What the gates hold outputs to: the oracle's, and their roundoff."""
-    _, t, scalars = drawn(op, scenario, **shape)
-    return NUMERICS[op].oracle(t, scalars), NUMERICS[op].roundoff(t, scalars)
-
-
-def worst(op, scenario, outputs, **shape):
-    return drafts.worst(outputs, *judged(op, scenario, **shape), OPS[op])
-
-
 @pytest.mark.parametrize(("op", "scenario"), SCENARIOS)
 @pytest.mark.parametrize("state", [32, 16])
 def test_the_oracle_is_the_recurrence_and_fp32_passes_by_far(op, scenario, state):
-    _, t, scalars = drawn(op, scenario, STATE=state)
-    found = judged(op, scenario, STATE=state)[0]
-    for name, right in expected(op, t, **scalars).items():
-        torch.testing.assert_close(found[name], right, rtol=1e-9, atol=1e-12)
-    assert worst(op, scenario, COMPUTED[op](t, **scalars), STATE=state) < 0.3
+    workspace, found = drawn(op, scenario, STATE=state, **SIZES)
+    for name, right in expected(op, workspace.inputs, **workspace.scalars).items():
+        torch.testing.assert_close(found.outputs[name], right, rtol=1e-9, atol=1e-12)
+    assert worst(op, scenario, STATE=state, **SIZES) < 0.3
 
 
 @pytest.mark.parametrize(("op", "mistake"), [(op, each) for op, mistakes in MISTAKES.items() for each in mistakes])
 def test_a_mistake_fails_in_some_scenario(op, mistake):
-    found = {}
-    for scenario in OPS[op].scenarios:
-        _, t, scalars = drawn(op, scenario)
-        found[scenario] = worst(op, scenario, COMPUTED[op](t, **scalars, mistake=mistake))
-    assert max(found.values()) > 1, found
+    assert is_refused(op, MISTAKES[op][mistake], **SIZES)
 
 
 @pytest.mark.parametrize(("op", "scenario"), SCENARIOS)
 def test_slots_of_nobody_may_not_change_by_a_bit(op, scenario):
-    _, t, scalars = drawn(op, scenario)
-    outputs = COMPUTED[op](t, **scalars)
-    mine = torch.cat([each.flatten() for name, each in t.items() if name in {"slots", "read_slot", "write_slot"}])
-    for place in (0, nobodys(mine, t["pool"])):
-        changed = outputs["new_pool"].clone()
-        changed.view(torch.int32)[place, 1, 2, 3] += 1
-        assert worst(op, scenario, outputs | {"new_pool": changed}) > 1
+    for place in ("0", NOBODYS[op]):
+        assert worst(op, scenario, {CALLED: f"t.new_pool[{place}, 1, 2, 3] *= 1 + 2.0**-23; {CALLED}"}, **SIZES) > 1
+
+
+def inputs(op, scenario, batch=7, seed=1):
+    return drawn(op, scenario, seed, **SIZES | {"B": batch})[0].inputs
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_slots_are_drawn_apart_and_counts_reach_both_ends(seed):
-    _, t, _ = drawn("verify-rollback", "typical", batch=40, seed=seed)
+    t = inputs("verify-rollback", "typical", 40, seed)
     slots = t["slots"].flatten().tolist()
     assert len(set(slots)) == 40 * 4
     assert min(slots) >= 1
     assert any(abs(one - other) > 1 for one, other in t["slots"][:, :2].tolist())
     assert set(t["accepted"].tolist()) == {1, 2, 3, 4}
-    _, t, _ = drawn("decode-split", "typical", batch=40, seed=seed)
+    t = inputs("decode-split", "typical", 40, seed)
     assert len(set(t["read_slot"].tolist() + t["write_slot"].tolist())) == 80
 
 
 def test_scenarios_draw_what_they_are_named_for():
     for scenario, counts in (("one-accepted", {1}), ("all-accepted", {4}), ("padded", {0, 1, 2, 3, 4, 5})):
-        assert set(drawn("verify-rollback", scenario, batch=40)[1]["accepted"].tolist()) == counts
-    padded = drawn("verify-rollback", "padded", batch=40)[1]
+        assert set(inputs("verify-rollback", scenario, 40)["accepted"].tolist()) == counts
+    padded = inputs("verify-rollback", "padded", 40)
     assert {0, -1} < set(padded["slots"].flatten().tolist())
     assert (padded["accepted"][padded["slots"][:, 0] > 0] >= 1).all()
-    read, write = (drawn("decode-split", "in-place")[1][name] for name in ("read_slot", "write_slot"))
+    read, write = (inputs("decode-split", "in-place")[name] for name in ("read_slot", "write_slot"))
     assert torch.equal(read, write)
-    assert len(set(drawn("decode-split", "forked")[1]["read_slot"].tolist())) == 1
+    assert len(set(inputs("decode-split", "forked")["read_slot"].tolist())) == 1
     for scenario in OPS["decode-split"].scenarios:
-        read, write = (drawn("decode-split", scenario)[1][name].tolist() for name in ("read_slot", "write_slot"))
+        read, write = (inputs("decode-split", scenario)[name].tolist() for name in ("read_slot", "write_slot"))
         kept = [slot for slot in write if slot > 0]
         assert len(set(kept)) == len(kept)
         assert not [1 for (i, r), (j, w) in product(enumerate(read), enumerate(write)) if r == w > 0 and i != j]
@@ -232,15 +165,12 @@ def test_kernels_are_right_where_there_is_no_gpu(request, op, kernel, shape):
 
 
 def of_library(t, slot, scale, beta_limit):
-    """Outputs and fp32 states of the tokens [B, T] from the pool's states, those of slots below zero being slot 0's."""
-    found = drafts.computed(
-        t | {"slot": slot, "pool": t["pool"].float()},
-        scale,
-        beta_limit,
-        drafts.EACH,
-        "padding counts from the end of the pool",
-    )
-    return found["output"], found["states"]
+    """Outputs and fp32 states of the tokens [B, T] from the pool's states."""
+    pool = t["pool"][slot.long()]
+    t = t | {"pool": torch.cat([pool[:1], pool]), "slot": 1 + torch.arange(len(slot))}
+    verify = load_numerics(drafts.OP, CATALOG.op_folders["verify"])
+    made = verify.oracle(t, {"scale": scale, "beta_limit": beta_limit}, drafts.OP.workload({"KEEP": drafts.EACH}))
+    return made["output"].bfloat16(), made["states"].float()
 
 
 def fla(
@@ -288,7 +218,7 @@ LIBRARIES = {
 @pytest.mark.parametrize(("library", "state"), [("fla", 32), ("flashinfer", 32), ("flashinfer", 16)])
 def test_a_library_is_called_so_that_it_computes_the_op(monkeypatch, op, scenario, library, state):
     entry = CATALOG.entries[f"{op}-{library}"]
-    workload = drawn(op, scenario, STATE=state)[0]
+    workload = OPS[op].workload(Shape(STATE=state, **SIZES))
     workspace = Workspace.make(OPS[op], NUMERICS[op], workload, seed=2, device="cpu", scenario=scenario)
     right = consult_oracle(workspace, NUMERICS[op])
     run = load_with(monkeypatch, entry.source, LIBRARIES[library]).bind(workspace.namespace, workload, None)

@@ -3,10 +3,12 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from test_verify_drafts import CATALOG, EACH, OP, drawn, judged, worst
+from planted import CATALOG, drawn
+from test_verify_drafts import EACH, OP, SIZES
 from verified_kernels import verify_together
 
 from gdnbench.model.workload import Shape
+from gdnbench.verify.gates import roundoff_error
 
 QUAD, PAIRS = 4, 4  # lanes that share a row of the state, and pairs of a load of theirs
 FP32_BITS, BITS_BELOW = 24, 2
@@ -93,21 +95,27 @@ def by_tensor_cores(t, scale, beta_limit, parts=3):
     return {"output": output, "states": torch.where(live[:, None, None, None, None], kept, 0.0)}
 
 
+def worst(scenario, parts=3, rounded=lambda states: states, **sizes):
+    """The largest error as a share of the limit, of states that are `rounded`."""
+    workspace, right = drawn("verify", scenario, B=2, KEEP=EACH, STATE=16, **SIZES, **sizes)
+    outputs = by_tensor_cores(workspace.inputs, **workspace.scalars, parts=parts)
+    outputs["states"] = rounded(outputs["states"])
+    found = {
+        gate: roundoff_error(gate, outputs[gate.tensor], right.outputs[gate.tensor], right.roundoff[gate.tensor])
+        for gate in OP.gates
+    }
+    return max(float(error.max()) / gate.limit for gate, error in found.items())
+
+
 @pytest.mark.parametrize("scenario", OP.scenarios)
 @pytest.mark.parametrize(("tokens", "beta"), [(4, 1), (8, 2)])
 def test_sums_that_tensor_cores_cut_off_pass_by_far(scenario, tokens, beta):
-    shape = {"batch": 2, "tokens": tokens, "state": 16, "beta": beta}
-    _, t, scalars = drawn(scenario, **shape)
-    assert worst(by_tensor_cores(t, **scalars), *judged(scenario, **shape)) < 0.3
+    assert worst(scenario, T=tokens, BETA=beta) < 0.3
 
 
 @pytest.mark.parametrize("parts", [1, 2])
 def test_w_as_fewer_than_three_bf16_fails(parts):
-    shape = {"batch": 2, "state": 16}
-    _, t, scalars = drawn("typical", **shape)
-    outputs = by_tensor_cores(t, **scalars, parts=parts)
-    outputs["states"] = outputs["states"].bfloat16()
-    assert worst(outputs, *judged("typical", **shape)) > 1
+    assert worst("typical", parts, torch.Tensor.bfloat16) > 1
 
 
 FEW_ROWS = "verify-v3:ROWS=8:MOST_SHARES=4:WARPS=4"

@@ -1,136 +1,94 @@
 """A tree of draft tokens: the oracle follows parents, nothing wrong passes its gates, and siblings are apart."""
 
-from functools import cache
-
 import pytest
 import test_verify_drafts as drafts
 import torch
+from planted import CATALOG, drawn, is_refused, worst
 from verified_kernels import gate_statuses
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.launch import Workspace
+from gdnbench.launch import Workspace, load_numerics
 from gdnbench.launch.bind import bind
 from gdnbench.launch.interpret import InterpretedCuda
-from gdnbench.launch.numerics import load_numerics
 from gdnbench.model.workload import Shape
 
-CATALOG = load_catalog(default_roots()[:1])
 OP = CATALOG.ops["verify-tree"]
-NUMERICS = load_numerics(OP, CATALOG.op_folders[OP.name])
-MISTAKES = (
-    "each token from the one before", "each token from the first", "each token from the sequence's state",
-    "parents counted from 1", "the next row's parents", "a sibling is seen", "no parent is the last token",
-    "the state in bf16 between tokens", "the state of the parent", "padding has a state", "padding writes its output",
-    "one element a thousandth off",
-)  # fmt: skip
-"""What kernels over trees get wrong; each must fail in some scenario."""
+SIZES = {"B": 7, "T": 5, **drafts.SIZES}
+PARENT, BEGUN, LIVE = "t.parent[:, token].long()", "torch.stack(states, 1)[rows", "live = (t.slot > 0)"
+PLACE = f"({PARENT} + 1).clamp(max=token)"
+SIBLINGS = "(t.parent[:, :token] == t.parent[:, token, None]) * torch.arange(1, token + 1)"
+MISTAKES = {
+    "each token from the one before": {PLACE: "torch.full((B,), token)"},
+    "each token from the first": {PLACE: "torch.full((B,), min(token, 1))"},
+    "each token from the sequence's state": {PLACE: "torch.full((B,), 0)"},
+    "parents counted from 1": {PLACE: "t.parent[:, token].long().clamp(min=0, max=token)"},
+    "the next row's parents": {PARENT: "t.parent[:, token].roll(-1).long()"},
+    "a sibling is seen": {
+        PLACE: f"torch.cat([t.parent[:, token, None] + 1, {SIBLINGS}], 1).amax(1).long().clamp(max=token)"
+    },
+    "no parent is the last token": {PARENT: "torch.where(t.parent < 0, token - 1, t.parent)[:, token]"},
+    "the state in bf16 between tokens": {
+        BEGUN: "torch.stack([states[0], *(each.bfloat16().float() for each in states[1:])], 1)[rows"
+    },
+    "the state of the parent": {
+        "outputs = []": "outputs, parents = [], []",
+        "outputs.append(output)": "outputs.append(output); parents.append(begun)",
+        "torch.stack(states[1:], 1)": "torch.stack(parents, 1)",
+    },
+    "padding has a state": {"live[..., None], after": "torch.tensor(True), after"},
+    "padding writes its output": {"live, torch.cat": "torch.tensor(True), torch.cat"},
+    "one element a thousandth off": {LIVE: f"after[1, -1, 1, 2, 3] *= 1.001\n        {LIVE}"},
+}
+"""What kernels over trees get wrong, as texts of the reference; each must fail in some scenario."""
 
 
-@cache
-def drawn(scenario, batch=7, tokens=5, **sizes):
-    workload = OP.workload(Shape(B=batch, T=tokens, **drafts.SIZES, **sizes))
-    t, scalars = NUMERICS.make_inputs(workload, 1, "cpu", scenario)
-    return t, scalars, NUMERICS.oracle(t, scalars), NUMERICS.roundoff(t, scalars)
-
-
-def one_token(t, n, token, state, mistake=""):
-    """The inputs of `verify` for one token of a sequence, whose state [HV, V, K] is the pool's only slot of anybody."""
-    own = {name: t[name][n : n + 1, token : token + 1] for name in ("mixed_qkv", "a", "b")}
-    return t | own | {"pool": torch.stack([state, state]), "slot": torch.tensor([1])}
-
-
-def parents_of(t, n, mistake):
-    parents = t["parent"][(n + 1) % len(t["parent"]) if mistake == "the next row's parents" else n].tolist()
-    parents = [each if each < token else token - 1 for token, each in enumerate(parents)]  # padding's are nobody's
-    match mistake:
-        case "each token from the one before":
-            parents = range(-1, len(parents) - 1)
-        case "each token from the first":
-            parents = [-1, *(0 for _ in parents[1:])]
-        case "each token from the sequence's state":
-            parents = [-1 for _ in parents]
-        case "parents counted from 1":
-            parents = [max(each - 1, -1) for each in parents]
-        case "a sibling is seen":
-            parents = [
-                max([i for i in range(at) if parents[i] == each], default=each) for at, each in enumerate(parents)
-            ]
-        case "no parent is the last token":
-            parents = [at - 1 if each < 0 else each for at, each in enumerate(parents)]
-    return parents
-
-
-def walked(t, step, dtype, mistake=""):
-    """Outputs by token and by `step`, which gives those of one token from its inputs, in a dtype."""
-    B, T, HV = t["a"].shape
-    V, K = t["pool"].shape[2:]
-    output, states = torch.zeros(B, T, HV, V, dtype=dtype), torch.zeros(B, T, HV, V, K, dtype=dtype)
+def walked(t, scale, beta_limit):
+    """Outputs in float64, by token: each is one of `verify`, whose state is the only slot of anybody."""
+    states = torch.zeros(*t["a"].shape, *t["pool"].shape[2:], dtype=torch.float64)
+    output = torch.zeros(states.shape[:-1], dtype=torch.float64)
     for n, slot in enumerate(t["slot"].tolist()):
-        if slot <= 0 and not mistake.startswith("padding"):
-            continue
-        own = []
-        for token, parent in enumerate(parents_of(t, n, mistake)):
-            begun = t["pool"][max(slot, 0)].to(dtype) if parent < 0 else own[parent]
-            found = step(one_token(t, n, token, begun))
-            after = found["states"][0, 0]
-            own.append(after.bfloat16().to(dtype) if mistake == "the state in bf16 between tokens" else after)
-            if slot > 0 or mistake == "padding writes its output":
-                output[n, token] = found["output"][0, 0]
-            if slot > 0 or mistake == "padding has a state":
-                states[n, token] = begun if mistake == "the state of the parent" else after
+        for token, parent in enumerate(t["parent"][n].tolist() if slot > 0 else ()):
+            begun = t["pool"][slot].double() if parent < 0 else states[n, parent]
+            own = {name: t[name][n : n + 1, token : token + 1] for name in ("mixed_qkv", "a", "b")}
+            own |= {"pool": torch.stack([begun, begun]), "slot": torch.tensor([1])}
+            found = drafts.one_by_one(t | own, scale, beta_limit, drafts.EACH)
+            output[n, token], states[n, token] = found["output"][0, 0], found["states"][0, 0]
     return {"output": output, "states": states}
-
-
-def computed(t, scale, beta_limit, mistake=""):
-    """The outputs of a kernel in fp32, with a mistake if one is asked for."""
-
-    def step(own):
-        return drafts.computed(own, scale, beta_limit, drafts.EACH)
-
-    found = walked(t | {"pool": t["pool"].float()}, step, torch.float32, mistake)
-    if mistake == "one element a thousandth off":
-        found["states"][1, -1, 1, 2, 3] *= 1.001
-    return {"output": found["output"].bfloat16(), "states": found["states"].to(t["pool"].dtype)}
 
 
 @pytest.mark.parametrize("scenario", OP.scenarios)
 @pytest.mark.parametrize("state", [32, 16])
 def test_the_oracle_follows_parents_and_fp32_passes_by_far(scenario, state):
-    t, scalars, expected, sizes = drawn(scenario, STATE=state)
-    right = walked(t, lambda own: drafts.one_by_one(own, **scalars, keep=drafts.EACH), torch.float64)
-    for name, each in right.items():
-        torch.testing.assert_close(expected[name], each, rtol=1e-9, atol=1e-12)
-    assert drafts.worst(computed(t, **scalars), expected, sizes, OP) < 0.3
+    workspace, found = drawn("verify-tree", scenario, STATE=state, **SIZES)
+    for name, right in walked(workspace.inputs, **workspace.scalars).items():
+        torch.testing.assert_close(found.outputs[name], right, rtol=1e-9, atol=1e-12)
+    assert worst("verify-tree", scenario, STATE=state, **SIZES) < 0.3
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_fails_in_some_scenario(mistake):
-    found = {}
-    for scenario in OP.scenarios:
-        t, scalars, *right = drawn(scenario)
-        found[scenario] = drafts.worst(computed(t, **scalars, mistake=mistake), *right, OP)
-    assert max(found.values()) > 1, found
+    assert is_refused("verify-tree", MISTAKES[mistake], **SIZES)
 
 
 def test_a_chain_is_what_verify_computes():
-    t, scalars, *right = drawn("chain")
-    workload = drafts.workload(tokens=5)
-    for found, function in zip(right, (drafts.NUMERICS.oracle, drafts.NUMERICS.roundoff), strict=True):
-        for name, each in function(t, scalars, workload).items():
+    workspace, right = drawn("verify-tree", "chain", **SIZES)
+    numerics, workload = load_numerics(drafts.OP, CATALOG.op_folders["verify"]), drafts.OP.workload(SIZES)
+    for found, function in ((right.outputs, numerics.oracle), (right.roundoff, numerics.roundoff)):
+        for name, each in function(workspace.inputs, workspace.scalars, workload).items():
             torch.testing.assert_close(found[name], each)
 
 
 def test_parents_come_before_their_tokens_and_each_place_is_drawn():
-    t = drawn("typical", batch=60)[0]
-    assert (t["parent"] < torch.arange(5)).all()
-    assert {tuple(sorted(set(column))) for column in t["parent"].T.tolist()} == {tuple(range(-1, i)) for i in range(5)}
+    parent = drawn("verify-tree", "typical", **SIZES | {"B": 60})[0].inputs["parent"]
+    assert (parent < torch.arange(5)).all()
+    assert {tuple(sorted(set(column))) for column in parent.T.tolist()} == {tuple(range(-1, i)) for i in range(5)}
 
 
 @pytest.mark.parametrize("kernel", ["verify-tree-v1", "verify-tree-reference"])
 def test_what_is_no_number_reaches_none_but_those_behind_it(kernel):
     entry = CATALOG.entries[kernel]
     shape = OP.workload(Shape(B=2, T=5, HQ=1, HV=1, V=16))
-    workspace = Workspace.make(OP, NUMERICS, shape, seed=3, device="cpu", scenario="typical")
+    numerics = load_numerics(OP, CATALOG.op_folders[OP.name])
+    workspace = Workspace.make(OP, numerics, shape, seed=3, device="cpu", scenario="typical")
     workspace.inputs["parent"][0] = torch.tensor([-1, 0, 0, 1, 2])
     workspace.inputs["mixed_qkv"][0, 1] = torch.nan
     if kernel.endswith("reference"):
