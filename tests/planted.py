@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from unittest import mock
@@ -13,6 +13,7 @@ import torch
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import Workspace, load_numerics
+from gdnbench.model.workload import Workload
 from gdnbench.verify.check import Oracle, check_outputs, consult_oracle, launch_once
 
 CATALOG = load_catalog(default_roots()[:1])
@@ -40,14 +41,16 @@ def planted(source: Path, changes: Changes) -> ModuleType:
     return module
 
 
-@cache
 def drawn(op: str, scenario: str, seed: int = 1, **sizes: int) -> tuple[Workspace, Oracle]:
     """The inputs of an op at these sizes, and what its outputs should be."""
-    declared = CATALOG.ops[op]
-    numerics = load_numerics(declared, CATALOG.op_folders[op])
-    workload = declared.workload(sizes)
-    workspace = Workspace.make(declared, numerics, workload, seed=seed, device="cpu", scenario=scenario)
-    return workspace, consult_oracle(workspace, numerics)
+    return _drawn(op, scenario, seed, CATALOG.ops[op].workload(sizes))
+
+
+@lru_cache(maxsize=24)  # of megabytes each
+def _drawn(op: str, scenario: str, seed: int, workload: Workload) -> tuple[Workspace, Oracle]:
+    numerics = load_numerics(CATALOG.ops[op], CATALOG.op_folders[op])
+    made = Workspace.make(CATALOG.ops[op], numerics, workload, seed=seed, device="cpu", scenario=scenario)
+    return made, consult_oracle(made, numerics)
 
 
 def errors(workspace: Workspace, expected: Oracle, outputs: Sequence[torch.Tensor]) -> dict[str, float]:
@@ -57,12 +60,16 @@ def errors(workspace: Workspace, expected: Oracle, outputs: Sequence[torch.Tenso
     return {gate.tensor: share for gate, share in zip(workspace.op.gates, shares, strict=True)}
 
 
+def reference_errors(op: str, scenario: str, changes: Changes, workload: Workload) -> dict[str, float]:
+    """The errors of an op's reference, with texts replaced."""
+    (workspace, expected), entry = _drawn(op, scenario, 1, workload), CATALOG.entries[f"{op}-reference"]
+    run = planted(entry.source, changes).bind(workspace.namespace, workload, {})
+    return errors(workspace, expected, launch_once(run, workspace, lambda: None, entry.kernel.in_place))
+
+
 def worst(op: str, scenario: str, changes: Changes = NOTHING, **sizes: int) -> float:
-    """The largest of the errors of an op's reference, with texts replaced."""
-    (workspace, expected), entry = drawn(op, scenario, **sizes), CATALOG.entries[f"{op}-reference"]
-    run = planted(entry.source, changes).bind(workspace.namespace, workspace.workload, {})
-    outputs = launch_once(run, workspace, lambda: None, entry.kernel.in_place)
-    return max(errors(workspace, expected, outputs).values())
+    """The largest of these errors, at these sizes."""
+    return max(reference_errors(op, scenario, changes, CATALOG.ops[op].workload(sizes)).values())
 
 
 def is_refused(op: str, changes: Changes, **sizes: int) -> bool:
