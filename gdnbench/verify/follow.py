@@ -200,7 +200,7 @@ class FollowedBatch:
                 self._prepare((self._done + first) % drawn)
                 self._take_stretch(device, is_watched=is_watched)
             if self._tokens > WINDOW:
-                self._call(0)
+                self._call(0, is_watched=is_watched)
                 self._store(is_watched=is_watched)
             self._done += block
         return self._marks()
@@ -247,24 +247,23 @@ class FollowedBatch:
         for token in range(WINDOW):
             self._tell(self._done + token)  # while a graph is captured, too; not in its replays, which are short
             if token % self._tokens == 0 and self._tokens <= WINDOW:
-                self._call(token)
+                self._call(token, is_watched=is_watched)
             ready = {name: each[:, token] for name, each in self._ready.items()}
             self._expected[:, :, token] = self._numerics.advance(ready, self._states)
             if (token + 1) % self._tokens == 0:
                 self._store(is_watched=is_watched)
 
-    def _call(self, first: int) -> None:
-        """Launches the kernel on its own states and the tokens from `first` on; keeps outputs and states."""
+    def _call(self, first: int, *, is_watched: bool) -> None:
+        """Launches the kernel on its own states and the tokens from `first` on; keeps the outputs that are watched."""
         for name, each in (self._now if self._tokens <= WINDOW else self._drawn).items():
             tokens = each[:, first : first + self._tokens]
             self._workspace.inputs[name].copy_(tokens.reshape(self._workspace.inputs[name].shape))
-        output, self._left = self._left_in(self._named(self._run()))
-        if self._tokens > WINDOW:
-            self._outputs.copy_(output[:, -WINDOW:])
-        else:
-            self._outputs[:, first : first + self._tokens] = output.double()
+        self._given = self._named(self._run())
+        if is_watched:
+            output, _ = self._left_in(self._given)
+            self._outputs[:, first : first + self._tokens] = output[:, -WINDOW:]
         if not self._in_place:
-            self._carry(self._left)
+            self._carry(self._left_in(self._given)[1])
 
     def _left_in(self, outputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
         """The output [sequences, tokens, ...] of a call, and the states [sequences, ...] after its last tokens."""
@@ -292,9 +291,10 @@ class FollowedBatch:
         exact, emulated = self._states
         emulated.copy_(emulated.to(self._dtypes[1]))
         if is_watched:
-            for place, each in enumerate((self._left.double() - exact, emulated - exact, exact)):
+            left = self._left_in(self._given)[1].double()
+            for place, each in enumerate((left - exact, emulated - exact, exact)):
                 self._sums[place] += each.flatten(1).square().sum(1)
-            self._sums[3] = torch.maximum(self._sums[3], self._left.double().flatten(1).abs().amax(1))
+            self._sums[3] = torch.maximum(self._sums[3], left.flatten(1).abs().amax(1))
 
     def _marks(self) -> list[LengthMark]:
         own, emulated, size, largest = self._sums
