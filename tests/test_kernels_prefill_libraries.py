@@ -69,8 +69,9 @@ def fla(
 
 def flashinfer(
     q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens, use_qk_l2norm_in_kernel, output,
-    output_state, max_seqlen,
+    output_state, max_seqlen, use_cp="auto",
 ):  # fmt: skip
+    assert use_cp is False or use_cp == "auto"
     assert output_final_state
     assert not use_qk_l2norm_in_kernel
     assert g.dtype == beta.dtype == torch.float32
@@ -106,6 +107,7 @@ LIBRARIES = {
     "prefill-fla": {"fla.ops.gated_delta_rule": {"chunk_gated_delta_rule": fla}, "fla.ops.utils": FLA_UTILS},
     "prefill-fla-recurrent": {"fla.ops.gated_delta_rule": {"fused_recurrent_gated_delta_rule": fla}},
     "prefill-flashinfer": {"flashinfer.gdn_prefill": {"chunk_gated_delta_rule": flashinfer}},
+    "prefill-flashinfer-cp": {"flashinfer.gdn_prefill": {"chunk_gated_delta_rule": flashinfer}},
     "prefill-flashqla": {
         "flash_qla": {"chunk_gated_delta_rule": flash_qla},
         "flash_qla.ops.gated_delta_rule.chunk": {"CHUNK_SIZE": 64, "build_cp_context": flash_qla_context},
@@ -117,6 +119,7 @@ CALLS = (
     ("prefill-fla", {"GATES": "ours"}, WITH_EMPTY),
     ("prefill-fla-recurrent", {}, WITH_EMPTY),
     ("prefill-flashinfer", {}, WITHOUT_EMPTY),
+    ("prefill-flashinfer-cp", {"CP": "off"}, WITHOUT_EMPTY),
     ("prefill-flashqla", {}, WITHOUT_EMPTY),
 )
 
@@ -150,11 +153,11 @@ def test_the_library_is_called_so_that_it_computes_the_op(monkeypatch, name, par
     assert failures(run, workspace, expected, scenario, {}) == []
 
 
-@pytest.mark.parametrize("name", ["prefill-flashinfer", "prefill-flashqla"])
+@pytest.mark.parametrize("name", ["prefill-flashinfer", "prefill-flashinfer-cp", "prefill-flashqla"])
 def test_a_library_that_takes_no_empty_sequence_is_not_given_one(monkeypatch, name):
     workspace = Workspace.make(PREFILL, NUMERICS, WITH_EMPTY, seed=2, device="cpu", scenario="typical")
     with pytest.raises(ValueError, match="empty sequence"):
-        load(monkeypatch, name).bind(workspace.namespace, WITH_EMPTY, Params({}))
+        load(monkeypatch, name).bind(workspace.namespace, WITH_EMPTY, Params({"CP": "off"}))
 
 
 def test_fla_is_kept_from_handing_the_call_over_to_flash_qla(monkeypatch):

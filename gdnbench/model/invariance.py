@@ -38,6 +38,7 @@ class InvarianceResult:
     pairs: int = 0
     differing: int = 0
     of: int = 0
+    by_tensor: str = ""  # how many differ in each: `output 12 of 1,024; new_state 0 of 16,384`
     first: str = ""  # the first element that differs, `output[0, 0, 3, 5]`, and both values
     # Largest difference, where 1 is what the op's gate lets an element differ from the oracle; None if not computed
     in_gates: float | None = None

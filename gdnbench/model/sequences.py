@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
 
-from gdnbench.errors import DeclarationError
+from gdnbench.errors import DeclarationError, ShapeError
 from gdnbench.model.declaration import RoundoffGate, TensorSpec
 from gdnbench.model.workload import Sizes, Workload
 
@@ -23,6 +24,9 @@ CALLS: tuple[Call, ...] = get_args(Call)
 
 StatesLie = Literal["pool", "rows", "tokens"]
 """Where a launch leaves states: in slots of the pool, one for each sequence, or one after each of its tokens."""
+
+LARGEST_POWER = 7  # of two: batches of up to so many sequences
+OTHERS = 5  # tokens of a sequence that is only there to be another one, or to follow a cut
 
 HOW_TO_SAY = 'say it in its op.py: `sequences=Sequences("B", "decode", state=("pool", "new_pool"), slot="slot")`'
 
@@ -248,6 +252,48 @@ class SequenceLayout:
     def resized(self, workload: Workload, counts: Sequence[int]) -> Workload:
         """A workload with sequences of so many tokens, in its profile; ShapeError if the op does not define it."""
         return self.op.workload({**workload.sizes, **self.sizes(counts)}).at(workload.profile)
+
+    def other_sizes(self, workload: Workload) -> Iterator[Workload]:
+        """Yields the workloads of other batches, for which a kernel may choose other params."""
+        if self.lengths:
+            yield from (each.at(workload.profile) for each in self.op.suite_workloads if each.axes == workload.axes)
+            return
+        for power in range(LARGEST_POWER + 1):
+            with suppress(ShapeError):
+                yield self.resized(workload, self.counts(workload)[:1] * 2**power)
+
+    def cut(self, workload: Workload) -> tuple[int, ...]:
+        """The tokens of each sequence before a cut in the middle of a chunk, near its half; 0 if it cannot be cut."""
+        grid = self.declared.grid
+        return tuple(
+            (length // 2 // grid * grid + grid // 2 if length > grid else length // 2) if length > 1 else 0
+            for length in self.counts(workload)
+        )
+
+    def halves(self, workload: Workload) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """The tokens of each sequence in two calls, cut at a multiple of the grid; None if they are too few.
+
+        Where sequences have lengths of their own, it is of the first alone, which is made longer if need be.
+        """
+        grid, lengths = self.declared.grid, self.counts(workload)
+        if not self.token_axes or not self.before:
+            return None
+        if self.lengths:
+            lengths = (lengths[0] if lengths[0] > grid else grid + OTHERS,)
+        if lengths[0] <= grid:
+            return None
+        firsts = tuple(max(length // 2 // grid, 1) * grid for length in lengths)
+        return firsts, tuple(length - first for length, first in zip(lengths, firsts, strict=True))
+
+    def launched_beside(self, workload: Workload) -> Iterator[Workload]:
+        """Yields the other sizes at which a kernel is launched to see what its bits depend on."""
+        if not self.lengths:
+            yield from self.other_sizes(workload)
+        cut, halves = self.cut(workload), self.halves(workload)
+        shorter = tuple(tokens or length for tokens, length in zip(cut, self.counts(workload), strict=True))
+        for counts in (shorter, *(halves or ())):
+            with suppress(ShapeError):
+                yield self.resized(workload, counts)
 
 
 def why_not_compared(op: Op) -> str:

@@ -227,6 +227,7 @@ _INVARIANCE: tuple[Column[_Tested], ...] = (
     Column("pairs", lambda row: row.result.pairs),
     Column("differing", lambda row: row.result.differing, "bits", _bits),
     Column("of", lambda row: row.result.of),
+    Column("by_tensor", lambda row: row.result.by_tensor),
     Column("in_gates", lambda row: row.result.in_gates, "in gates", lambda row: _in_gates(row.result), right=True),
     Column("pair", lambda row: row.result.pair, "pair", _pair, fold=True),
     Column("first", lambda row: row.result.first),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -13,7 +12,7 @@ import torch
 
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import find_variant
-from gdnbench.errors import GdnbenchError, ShapeError, tell_raised
+from gdnbench.errors import GdnbenchError, tell_raised
 from gdnbench.launch.numerics import load_numerics
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.case import Case, Variant
@@ -37,8 +36,6 @@ NameFunctions = Callable[[CatalogEntry, Variant, Workspace], tuple[str, ...]]
 """Names the GPU's functions that a variant launches on a workspace; none where they are declared, or not known."""
 
 RERUNS: Mapping[str, int] = {"cuda": 20, "cpu": 3, "interpreter": 1}
-LARGEST_POWER = 7  # params are looked up for batches of up to 2 to this power
-MOST_CHOICES = 2  # of a param that `split` tries
 
 
 @dataclass(frozen=True)
@@ -148,17 +145,19 @@ class InvarianceTest:
     def _compared(
         self, kind: Invariance | Literal["path"], pair: str, comparison: _Comparison, *, claimed: bool, in_gates: bool
     ) -> InvarianceResult:
-        differing, of, first, largest = 0, 0, "", 0.0 if in_gates else None
+        first, largest, counts = "", 0.0 if in_gates else None, dict[str, tuple[int, int]]()
         for spec, one, other in comparison.parts():
             wrong = differs(one, other)
-            count = int(wrong.sum())
-            differing, of = differing + count, of + wrong.numel()
+            count, (differing, of) = int(wrong.sum()), counts.get(spec.name, (0, 0))
+            counts[spec.name] = differing + count, of + wrong.numel()
             if count and not first:
                 first = _first(spec, wrong, one, other, comparison.one.outputs[spec.name])
+        differing, of = (sum(each) for each in zip((0, 0), *counts.values(), strict=True))
+        by_tensor = "; ".join(f"{name} {some:,} of {every:,}" for name, (some, every) in counts.items())
         if differing and largest is not None:
             largest = self._largest_in_gates(comparison)
         between = self._between(comparison.one, comparison.other) if differing else ""
-        return InvarianceResult(kind, claimed, pair, 1, differing, of, first, largest, between)
+        return InvarianceResult(kind, claimed, pair, 1, differing, of, by_tensor, first, largest, between)
 
     def _between(self, one: _Launched, other: _Launched) -> str:
         """What the kernel does otherwise in one of two launches, as it declares it or as its launches show it."""
@@ -218,21 +217,18 @@ class InvarianceTest:
         """Other params one at a time, the first and the last choice of each: those that cannot launch are left out."""
         batch = self._pairs.base(self._case.workload)
         entry, variant = self._entry, self._case.variant
-        for name, param in entry.kernel.params.items():
-            choices = [each for each in param.choices if each != variant.params[name]]
-            for choice in dict.fromkeys([*choices[:1], *choices[-1:]][:MOST_CHOICES]):
-                changed = replace(variant, params=entry.kernel.resolve({**variant.params, name: choice}))
-                try:
-                    other = self._launch(batch, (entry, changed))
-                except (GdnbenchError, AssertionError, ValueError):  # not for this workload
-                    continue
-                yield f"{name}={variant.params[name]} | {choice}", _Comparison(None, self._first(batch), other)
+        for difference, params in entry.kernel.changed(variant.params):
+            try:
+                other = self._launch(batch, (entry, replace(variant, params=params)))
+            except (GdnbenchError, AssertionError, ValueError):  # not for this workload
+                continue
+            yield difference, _Comparison(None, self._first(batch), other)
 
     def _by_params_of_other_sizes(self) -> Iterator[tuple[str, _Comparison]]:
         """The same batch by the kernels and params that are chosen for batches of other sizes."""
         workload = self._case.workload
         tried = [self._chosen(workload)]
-        for other in self._other_sizes():
+        for other in SequenceLayout.of(self._pairs.op).other_sizes(workload):
             entry, variant = self._variant_at(other)
             if self._chosen(other) in tried or entry.kernel.unsupported_reason(workload):
                 continue
@@ -244,15 +240,6 @@ class InvarianceTest:
     def _chosen(self, workload: Workload) -> tuple[str, object]:
         _, variant = self._variant_at(workload)
         return variant.kernel, variant.params
-
-    def _other_sizes(self) -> Iterator[Workload]:
-        workload, layout = self._case.workload, SequenceLayout.of(self._pairs.op)
-        if layout.lengths:
-            yield from (each.at(workload.profile) for each in layout.op.suite_workloads if each.axes == workload.axes)
-            return
-        for power in range(LARGEST_POWER + 1):
-            with suppress(ShapeError):
-                yield layout.resized(workload, layout.counts(workload)[:1] * 2**power)
 
     def _largest_in_gates(self, comparison: _Comparison) -> float:
         batch, op = comparison.one.batch, self._pairs.op

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import torch
@@ -14,11 +14,10 @@ from gdnbench.launch.workspace import Workspace
 from gdnbench.model.declaration import TensorSpec, is_captured
 from gdnbench.model.invariance import Invariance
 from gdnbench.model.op import Op
-from gdnbench.model.sequences import SequenceLayout
+from gdnbench.model.sequences import OTHERS, SequenceLayout
 from gdnbench.model.workload import Workload
 from gdnbench.verify.rotation import Workspaces
 
-OTHERS = 5  # tokens of a sequence that is only there to be another one
 MOST_OTHERS = 1024  # tokens of one on a GPU
 
 FURTHER_SEED = 1009  # between the seeds of a workload's draws, of which some have a sequence of another in them
@@ -188,11 +187,12 @@ class InvariancePairs:
         base = self.base(drawn.resized(lengths) or workload)
         sizes = {name: size for name, size in workload.axes.items() if name in op.workloads.default.axes}
         of_step = op.workload({**sizes, **step.sizes((1,) * len(lengths))})
+        device, seed = self._workspaces.task.device, self._workspaces.task.seed + FURTHER_SEED
+        made = Workspace.make(op, numerics, of_step, seed=seed, device=device, scenario=op.scenarios[0])
         steps = []
         for token in range(max(lengths)):
-            device, seed = self._workspaces.task.device, self._workspaces.task.seed + FURTHER_SEED
-            made = Workspace.make(op, numerics, of_step, seed=seed, device=device, scenario=op.scenarios[0])
-            steps.append(Batch(made))
+            pristine = {name: each.clone() for name, each in made.pristine.items()}
+            steps.append(Batch(replace(made.copy(), pristine=pristine)))
             for place in range(len(lengths)):
                 steps[-1].adopt(base, TokenSpan(place, token, token + 1), TokenSpan(place))
         return base, steps
@@ -241,7 +241,7 @@ class InvariancePairs:
     def _append(self, drawn: _Drawn) -> Iterator[Pair]:
         """Perturbs the gates of the tokens behind P, in the middle of a chunk, then all of their inputs; cuts at P."""
         base, declared = self.base(drawn.workload), drawn.layout.declared
-        cut = [_cut_within(length, declared.grid) for length in base.lengths]
+        cut = drawn.layout.cut(drawn.workload)
         places = [place for place, tokens in enumerate(cut) if tokens]
         if not drawn.layout.token_axes or not places:
             return
@@ -265,16 +265,11 @@ class InvariancePairs:
 
     def _chunking(self, drawn: _Drawn) -> Iterator[Pair]:
         """Cuts each sequence at a multiple of the op's grid; one that is shorter than two chunks is made longer."""
-        layout, grid = drawn.layout, drawn.layout.declared.grid
-        lengths = layout.counts(drawn.workload)
-        if not layout.token_axes or layout.declared.state is None or not drawn.has_exact_state:
+        halves = drawn.layout.halves(drawn.workload)
+        if halves is None or not drawn.has_exact_state:
             return
-        if layout.lengths:
-            lengths = tuple(length if length > grid else grid + OTHERS for length in lengths[:1])
-        if lengths[0] <= grid:
-            return
-        firsts = [max(length // 2 // grid, 1) * grid for length in lengths]
-        rests = [length - first for length, first in zip(lengths, firsts, strict=True)]
+        firsts, rests = halves
+        lengths = [first + rest for first, rest in zip(firsts, rests, strict=True)]
         whole, begun, ended = (drawn.resized(each) for each in (lengths, firsts, rests))
         if whole is None or begun is None or ended is None:
             return
@@ -316,10 +311,3 @@ class _Drawn:
         at, held = self.pairs.op.at(self.workload.axes), (self.layout.before, self.layout.after)
         sizes, states = at.named_sizes(self.workload), [spec for spec in at.tensors if spec.name in held]
         return all(spec.settled == "fp32" and spec.nbytes(sizes) > 0 for spec in states)
-
-
-def _cut_within(length: int, grid: int) -> int:
-    """Tokens before a cut in the middle of a chunk near the half of a sequence; 0 if it cannot be cut."""
-    if length < 2:
-        return 0
-    return length // 2 // grid * grid + grid // 2 if length > grid else length // 2

@@ -225,7 +225,7 @@ def judge_cases(
     """Compiles cases and has workers judge them; without a GPU, those of Triton and CUDA kernels in interpreters."""
     if gpu is None:
         return _verify_without_gpu(catalog, task, folder, observer, warm=warm)
-    checked = _compile(catalog, task, (gpu.arch,), observer)
+    checked = _compile(catalog, task, (gpu.arch,), observer, _launched_beside(catalog, task, slug_of(gpu)))
     rest = tuple(case for case in task.cases if case.id not in checked)
     observer(PhaseBegun("check", len(rest)))
     preflight = Preflight(folder, worker_environment(gpu), observer, warm=warm)
@@ -298,8 +298,29 @@ def _is_whole(catalog: Catalog, case: Case, cases: Sequence[Case]) -> bool:
     return case.workload == min(alike) and not catalog.entries[case.variant.kernel].kernel.floor
 
 
-def _compile(catalog: Catalog, task: Task, archs: Sequence[str], observer: Observer) -> PreflightVerdicts:
-    builds = build_cases(catalog, task.cases, archs, task.step_limit_s, observer, disassembled=False)
+def _launched_beside(catalog: Catalog, task: Task, gpu: str) -> tuple[Case, ...]:
+    """The further cases that tests of all kinds of invariance launch, which are compiled in parallel, too."""
+    if not task.invariance:
+        return ()
+    further, layout = dict[Case, None](), SequenceLayout.of(catalog.ops[task.op])
+    for case in task.cases:
+        _, named = find_variant(catalog, task.op, case.variant.label)
+        variants = {case.variant} | {
+            replace(case.variant, params=params)
+            for _, params in catalog.entries[case.variant.kernel].kernel.changed(case.variant.params)
+        }
+        variants |= {catalog.at(named, other, gpu)[1] for other in layout.other_sizes(case.workload)}
+        further |= dict.fromkeys(Case(variant, case.workload) for variant in variants)
+        for other in layout.launched_beside(case.workload):
+            further[Case(catalog.at(named, other, gpu)[1], other)] = None
+    return tuple(further)
+
+
+def _compile(
+    catalog: Catalog, task: Task, archs: Sequence[str], observer: Observer, further: Sequence[Case] = ()
+) -> PreflightVerdicts:
+    cases = (*task.cases, *further)
+    builds = build_cases(catalog, cases, archs, task.step_limit_s, observer, disassembled=False)
     checked = builds.verdicts(task.cases, archs)
     for case in task.cases:
         if case.id in checked:
