@@ -24,23 +24,14 @@ COMMON = 2.0  # times a vector that the keys of a head have in common, where the
 
 @dataclass(frozen=True)
 class Stretch:
-    """The next tokens of one sequence, whose draws depend on nothing but the sequence and where in it they are.
+    """The next tokens of one sequence, whose draws depend on nothing but the sequence and where in it they are."""
 
-    Attributes:
-        tokens: how many.
-        number: of the stretch in its sequence, from 0 on.
-        seed: of the sequence; it decides, too, which heads never forget, and what alike keys have in common.
-        device: a torch device; another kind of device draws other numbers.
-        profile: of `gdnbench.decays`.
-        alike: whether the keys of a head are n + 2 c, with c common to all of its tokens, in place of n.
-    """
-
-    tokens: int
-    number: int
-    seed: int
-    device: str
-    profile: str
-    alike: bool
+    tokens: int  # how many
+    number: int  # of the stretch in its sequence, from 0 on
+    seed: int  # of the sequence; it decides, too, which heads never forget, and what alike keys have in common
+    device: str  # a torch device; another kind of device draws other numbers
+    profile: str  # of `gdnbench.decays`
+    alike: bool  # whether the keys of a head are n + 2 c, with c common to all of its tokens, in place of n
 
     def draw(self, shape: Workload, fixed: Tensors) -> Tensors:
         """Draws q, k [tokens, HQ, K] and v [tokens, HV, V], N(0, 1) in fp32, and the gates a, b [tokens, HV] in bf16.

@@ -243,7 +243,7 @@ DEPENDING = {
         EQUAL,
         InvarianceResult("append", False, skipped="there are no sequences of two tokens or more"),
         InvarianceResult(
-            "split", False, "BV=128 | 2", 2, 7, 1024, "output 7 of 1,024", "output[0, 3], 1 and 1.5", 0.078, "BV=128 | 2"
+            "split", False, "BV=128 | 2", 2, 7, 1024, "output 7 of 1,024", "output[0, 3], 1 and 2", 0.078, "BV=128 | 2"
         ),
     )),
     GOOD_64.id: replace(JUDGED[GOOD_64.id], invariance=(

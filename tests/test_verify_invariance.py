@@ -3,8 +3,12 @@
 import pytest
 from faults import Gdnbench
 
-from gdnbench.catalog.catalog import load_catalog
+from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.model.invariance import INVARIANCES
+from gdnbench.model.sequences import SequenceLayout
+from gdnbench.verify.pairs import InvariancePairs
+from gdnbench.verify.rotation import Workspaces
+from gdnbench.workers.task import Phase, Task
 
 pytestmark = pytest.mark.slow
 
@@ -247,6 +251,19 @@ def test_a_fault_is_of_the_kinds_that_it_breaks(tested, name):
         assert row["differing"] <= row["of"]
 
 
+@pytest.mark.parametrize("drafts", [1, 2, 5])
+def test_all_that_pairs_launch_is_known_ahead_to_be_compiled(drafts):
+    task = Task(Phase.EXAMINE, "cpu", tuple(map(str, default_roots()[:1])), "verify", (), seed=1, step_limit_s=1.0)
+    workspaces = Workspaces(task)
+    workload = workspaces.op.workload({"B": 2, "T": drafts, "HQ": 1, "HV": 1, "K": 16, "V": 16})
+    ahead = {workload, *SequenceLayout.of(workspaces.op).launched_beside(workload)}
+    pairs = InvariancePairs(workspaces, "cpu")
+    every = [pair for kind in ("batch", "order", "append", "chunking") for pair in pairs.of(workload, kind)]
+    launched = {each.workspace.workload for pair in every for each in (pair.one, pair.other, pair.second) if each}
+    assert launched <= ahead
+    assert {each.T for each in launched} == ({1} if drafts == 1 else {drafts, drafts // 2, drafts - drafts // 2})
+
+
 def test_what_the_kernel_does_otherwise_is_told(tested):
     (row,) = [each for each in tested if each["label"] == "sums-by-param" and each["differing"]][:1]
     assert (row["pair"], row["between"]) == ("CUT=1 | 2", "CUT=1 | 2")
@@ -288,6 +305,7 @@ def test_claims_are_tested_in_the_interpreter(bench):
     (("untold-claims",), "it claims batch, and untold does not say how its inputs are batched"),
     (("untold-rerun", "--invariance"), "untold does not say how its inputs are batched"),
     (("decode-split-reference", "--invariance"), "sequences of decode-split have several slots"),
+    (("verify-rollback-reference", "--invariance"), "sequences of verify-rollback have several slots"),
 ])  # fmt: skip
 def test_an_op_that_does_not_say_where_its_sequences_lie(bench, words, told):
     done = verify(bench, *words)

@@ -184,31 +184,25 @@ def mark(tokens, error, emulated):
     return LengthMark("never", "alike", "bfloat16", tokens, error, emulated, error, emulated, 2.0, 0.1)
 
 
-@pytest.mark.parametrize(
-    ("errors", "is_wrong"),
-    [
-        ([(1024, 0.01, 0.01), (4096, 0.02, 0.02), (65536, 0.029, 0.028)], False),
-        ([(1024, 0.01, 0.01), (4096, 0.02, 0.03), (65536, 0.04, 0.03)], True),  # within the emulation's, but grows
-        ([(1024, 0.01, 0.02), (2048, 0.02, 0.02)], False),  # it has not settled before 4k
-        ([(4096, 0.02, 0.02), (65536, 0.04, 0.04)], False),  # as the emulation does
-        ([(4096, 0.02, 0.02), (65536, math.nan, 0.02)], True),
-        ([(4096, 0.032, 0.02)], True),
-    ],
-)
+@pytest.mark.parametrize(("errors", "is_wrong"), [
+    ([(1024, 0.01, 0.01), (4096, 0.02, 0.02), (65536, 0.029, 0.028)], False),
+    ([(1024, 0.01, 0.01), (4096, 0.02, 0.03), (65536, 0.04, 0.03)], True),  # within the emulation's, but grows
+    ([(1024, 0.01, 0.02), (2048, 0.02, 0.02)], False),  # it has not settled before 4k
+    ([(4096, 0.02, 0.02), (65536, 0.04, 0.04)], False),  # as the emulation does
+    ([(4096, 0.02, 0.02), (65536, math.nan, 0.02)], True),
+    ([(4096, 0.032, 0.02)], True),
+])  # fmt: skip
 def test_marks_are_judged_against_the_emulation_and_against_the_first_from_4k_on(errors, is_wrong):
     fault = fault_of([mark(*each) for each in errors], "fp32")
     assert bool(fault) == is_wrong
     assert not is_wrong or fault.startswith("never, alike keys, at ")
 
 
-@pytest.mark.parametrize(
-    ("op", "kernel", "sizes", "tokens"),
-    [
-        ("decode-pool", "decode-pool-reference", {"B": 2, "STATE": 16}, 128),
-        ("verify", "verify-reference", {"B": 2, "T": 4, "KEEP": 0, "STATE": 16}, 128),
-        ("prefill", "prefill-reference", {"lengths": (192, 192)}, 384),
-    ],
-)
+@pytest.mark.parametrize(("op", "kernel", "sizes", "tokens"), [
+    ("decode-pool", "decode-pool-reference", {"B": 2, "STATE": 16}, 128),
+    ("verify", "verify-reference", {"B": 2, "T": 4, "KEEP": 0, "STATE": 16}, 128),
+    ("prefill", "prefill-reference", {"lengths": (192, 192)}, 384),
+])  # fmt: skip
 def test_states_are_carried_through_every_op(op, kernel, sizes, tokens):
     entry, numerics = CATALOG.entries[kernel], numerics_of(op)
     workload = entry.op.workload({**sizes, "HQ": 1, "HV": 2, "K": SIZE, "V": SIZE})
@@ -307,20 +301,17 @@ def test_a_cuda_kernel_is_followed_in_the_interpreter(bench):
     assert [(row["status"], row["tokens"], row["HV"]) for row in found] == [("ok", 64, 1)] * 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("decode-reference", "--length", "100"), "a multiple of 64 tokens"),
-        (("decode-reference", "--length", "1k", "--shape", "B=3"), "profiles and keys decide the batch"),
-        (("decode-reference", "--length", "1k", "--quick"), "does not go with"),
-        (("decode-reference", "--chart", "a.png"), "is of --length"),
-        (("decode-reference", "--length", "1k", "--chart", "a.pdf"), ".png or .svg"),
-        (("--length", "1k"), "follows kernels by name"),
-        (("decode-floor-copy", "--length", "1k"), "compute no state"),
-        (("decode-split-reference", "--length", "1k"), "sequences of decode-split have several slots each"),
-        (("layer-reference", "--length", "1k"), "give its `sequences` a `call` and `state`"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), [
+    (("decode-reference", "--length", "100"), "a multiple of 64 tokens"),
+    (("decode-reference", "--length", "1k", "--shape", "B=3"), "profiles and keys decide the batch"),
+    (("decode-reference", "--length", "1k", "--quick"), "does not go with"),
+    (("decode-reference", "--chart", "a.png"), "is of --length"),
+    (("decode-reference", "--length", "1k", "--chart", "a.pdf"), ".png or .svg"),
+    (("--length", "1k"), "follows kernels by name"),
+    (("decode-floor-copy", "--length", "1k"), "compute no state"),
+    (("decode-split-reference", "--length", "1k"), "sequences of decode-split have several slots each"),
+    (("layer-reference", "--length", "1k"), "give its `sequences` a `call` and `state`"),
+])  # fmt: skip
 def test_what_cannot_be_followed_is_refused_with_what_to_do(bench, arguments, said):
     done = bench("verify", *arguments, "--gpu", "cpu", "-q")
     assert done.code == 2

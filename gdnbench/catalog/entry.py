@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -190,6 +190,14 @@ class CatalogEntry:
             return (variant,)
         settings = [self.kernel.resolve(values) for values in ({}, *self.kernel.by_shape.values())]
         return tuple(replace(variant, params=params) for params in dict.fromkeys([self.defaults(workload), *settings]))
+
+    def changed(self, variant: Variant) -> Iterator[tuple[str, Variant]]:
+        """Yields variants with one other param, the first and the last choice of each, by which: `LANES=8 | 16`."""
+        for name, param in self.kernel.params.items():
+            choices = [each for each in param.choices if each != variant.params[name]]
+            for choice in dict.fromkeys([*choices[:1], *choices[-1:]]):
+                params = self.kernel.resolve({**variant.params, name: choice})
+                yield f"{name}={variant.params[name]} | {choice}", replace(variant, params=params)
 
     def able_workload(self) -> Workload | None:
         """The first of its op's suites that the kernel can do, by its `check`; None where it can do none of them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -127,13 +127,6 @@ class Kernel:
                 raise ParamError(f"{self.name} has no param {name}", f"its params: {known}")
         values = {name: param.default for name, param in self.params.items()} | dict(values)
         return Params({name: self.params[name].parse(name, value) for name, value in values.items()})
-
-    def changed(self, values: Params) -> Iterator[tuple[str, Params]]:
-        """Yields params of which one is another, the first and the last choice of each, with which: `LANES=8 | 16`."""
-        for name, param in self.params.items():
-            choices = [each for each in param.choices if each != values[name]]
-            for choice in dict.fromkeys([*choices[:1], *choices[-1:]]):
-                yield f"{name}={values[name]} | {choice}", self.resolve({**values, name: choice})
 
 
 def _one(_workload: Workload, _params: Params) -> int:

@@ -249,18 +249,19 @@ class SequenceLayout:
             return workload.lists[self.lengths]
         return (workload.axes[self.drafts] if self.drafts else 1,) * workload.axes[self.declared.axis]
 
-    def resized(self, workload: Workload, counts: Sequence[int]) -> Workload:
-        """A workload with sequences of so many tokens, in its profile; ShapeError if the op does not define it."""
-        return self.op.workload({**workload.sizes, **self.sizes(counts)}).at(workload.profile)
+    def resized(self, workload: Workload, counts: Sequence[int]) -> Workload | None:
+        """A workload with sequences of so many tokens, in its profile; None if the op does not define it."""
+        with suppress(ShapeError):
+            return self.op.workload({**workload.sizes, **self.sizes(counts)}).at(workload.profile)
+        return None
 
     def other_sizes(self, workload: Workload) -> Iterator[Workload]:
         """Yields the workloads of other batches, for which a kernel may choose other params."""
         if self.lengths:
             yield from (each.at(workload.profile) for each in self.op.suite_workloads if each.axes == workload.axes)
             return
-        for power in range(LARGEST_POWER + 1):
-            with suppress(ShapeError):
-                yield self.resized(workload, self.counts(workload)[:1] * 2**power)
+        counts = self.counts(workload)[:1]
+        yield from filter(None, (self.resized(workload, counts * 2**power) for power in range(LARGEST_POWER + 1)))
 
     def cut(self, workload: Workload) -> tuple[int, ...]:
         """The tokens of each sequence before a cut in the middle of a chunk, near its half; 0 if it cannot be cut."""
@@ -291,9 +292,7 @@ class SequenceLayout:
             yield from self.other_sizes(workload)
         cut, halves = self.cut(workload), self.halves(workload)
         shorter = tuple(tokens or length for tokens, length in zip(cut, self.counts(workload), strict=True))
-        for counts in (shorter, *(halves or ())):
-            with suppress(ShapeError):
-                yield self.resized(workload, counts)
+        yield from filter(None, (self.resized(workload, counts) for counts in (shorter, *(halves or ()))))
 
 
 def why_not_compared(op: Op) -> str:

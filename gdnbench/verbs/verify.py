@@ -18,7 +18,7 @@ from gdnbench.verbs import options
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from gdnbench.errors import ExitCode
     from gdnbench.ready.checks import Readiness
@@ -122,6 +122,11 @@ def verify(
         from gdnbench.verbs.verify_length import follow_lengths
 
         raise typer.Exit(follow_lengths(options.terms(kernels, kernel), ctx.params))
+    if sequences:
+        from gdnbench.verbs.verify_sequences import check_sequences
+
+        named = options.some_terms(kernels, kernel, "gdnbench verify decode-pool-v1,verify-v2 --sequences usual")
+        raise typer.Exit(check_sequences(named, ctx.params))
     if ready:
         name = options.one_term(kernels, kernel, "gdnbench verify decode-v9 --ready")
         raise typer.Exit(_check_ready(name, ctx.params))
@@ -131,9 +136,6 @@ def verify(
     from gdnbench.verbs.verify_tables import print_verdicts
     from gdnbench.verify.preflight import verify_variants
 
-    if sequences:
-        named = options.some_terms(kernels, kernel, "gdnbench verify decode-pool-v1,verify-v2 --sequences usual")
-        raise typer.Exit(_check_sequences(named, ctx.params))
     if sanitize:
         from gdnbench.profile.sanitizer import LIMIT_STEPS, SanitizerCheck, need_sanitizer_on
 
@@ -191,31 +193,6 @@ def _check_ready(name: str, params: Mapping[str, Any]) -> ExitCode:
     )
     print_answer(answer, json=params["json"])
     return readiness.exit_code
-
-
-def _check_sequences(names: Sequence[str], params: Mapping[str, Any]) -> ExitCode:
-    """Runs and prints a program on a family of kernels, by the verb's parameters; gives the exit code."""
-    from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.verbs.progress import watch
-    from gdnbench.verbs.verify_sequences import print_sequences
-    from gdnbench.verify.sequences import verify_sequences
-
-    with watch(quiet=params["quiet"]) as observer:
-        verdict = verify_sequences(
-            load_catalog(library=params["library"]),
-            options.joined(names).split(","),
-            shape=options.sizes(params["shape"]),
-            sequences=params["sequences"],
-            profile=options.joined(params["profile"]),
-            seed=params["seed"],
-            step_limit_s=params["step_limit"],
-            gpu=select_gpu(params["gpu"], list_gpus()),
-            observer=observer,
-            warm=not params["fresh"],
-        )
-    print_sequences(verdict, json=params["json"], csv=params["csv"])
-    return verdict.exit_code
 
 
 _SIGNS = {"passed": ("✓", "ok", "green"), "failed": ("✗", "FAIL", "bold red"), "unchecked": ("–", "-", "yellow")}  # noqa: RUF001

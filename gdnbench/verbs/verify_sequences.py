@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.padding import Padding
 from rich.text import Text
 
+from gdnbench.catalog.catalog import load_catalog
+from gdnbench.errors import ExitCode
+from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.model.status import GateResult, Status
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table
-from gdnbench.verify.sequences import USUAL, SequencesVerdict
+from gdnbench.verbs import options
+from gdnbench.verbs.progress import watch
+from gdnbench.verify.sequences import USUAL, SequencesVerdict, verify_sequences
 from gdnbench.wording import plural
 
 
@@ -26,6 +32,25 @@ _COLUMNS: tuple[Column[GateResult], ...] = (
     Column("event", lambda gate: gate.scenario if gate.worst else "", " ", drop=2, style="dim", rest=True),
     Column("where", lambda gate: gate.where if gate.worst else ""),
 )
+
+
+def check_sequences(names: Sequence[str], params: Mapping[str, Any]) -> ExitCode:
+    """Runs and prints a program on a family of kernels, by the verb's parameters; gives the exit code."""
+    with watch(quiet=params["quiet"]) as observer:
+        verdict = verify_sequences(
+            load_catalog(library=params["library"]),
+            options.joined(names).split(","),
+            shape=options.sizes(params["shape"]),
+            sequences=params["sequences"],
+            profile=options.joined(params["profile"]),
+            seed=params["seed"],
+            step_limit_s=params["step_limit"],
+            gpu=select_gpu(params["gpu"], list_gpus()),
+            observer=observer,
+            warm=not params["fresh"],
+        )
+    print_sequences(verdict, json=params["json"], csv=params["csv"])
+    return verdict.exit_code
 
 
 def print_sequences(verdict: SequencesVerdict, *, json: bool, csv: bool) -> None:

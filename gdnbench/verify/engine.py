@@ -24,25 +24,15 @@ Tensors = dict[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class BatchRow:
-    """A sequence of a batch, as a launch takes it; of padding, all slots are 0 or less.
+    """A sequence of a batch, as a launch takes it; of padding, all slots are 0 or less."""
 
-    Attributes:
-        tokens: by input, [tokens, …].
-        slots: one, or one for each draft; without a pool, the place of the state among those that are given.
-        accepted: drafts of the last round, which tell the slot to read where there is one for each.
-        to: the slot that is written, where an op has another for it.
-        kept: how many of the tokens the sequence keeps; of a tree of drafts, the token to which it keeps them.
-        parents: of drafts that are a tree, by their places.
-        filled: how many tokens stand in its rings.
-    """
-
-    tokens: Tensors
-    slots: tuple[int, ...]
-    accepted: int = 1
-    to: int = 0
-    kept: int = 1
-    parents: tuple[int, ...] = ()
-    filled: int = 0
+    tokens: Tensors  # by input, [tokens, …]
+    slots: tuple[int, ...]  # one, or one for each draft; without a pool, its place among the states that are given
+    accepted: int = 1  # drafts of the last round, which tell the slot to read where there is one for each
+    to: int = 0  # the slot that is written, where an op has another for it
+    kept: int = 1  # how many of the tokens the sequence keeps; of a tree of drafts, the token to which it keeps them
+    parents: tuple[int, ...] = ()  # of drafts that are a tree, by their places
+    filled: int = 0  # how many tokens stand in its rings
 
     @property
     def is_padding(self) -> bool:

@@ -233,23 +233,12 @@ class Examination:
 
     def _test_invariance(self) -> None:
         """Tests what the kernel claims, or all kinds if the task says so; a claim that fails is a failed gate."""
-        if self._entry.kernel.floor:
-            return
-        device = self.task.device
-        test = InvarianceTest(
-            self.case, self.workspaces, self.pairs, device, self._launch_times, self._functions_of_python
-        )
-        for kind in test.kinds():
-            self._step(f"{kind} invariance", factor=BUILD_STEPS)  # other workloads may need other builds
+        shared = self.case, self.workspaces, self.pairs, self.task.device
+        for name, test in InvarianceTest(*shared, self._launch_times, self._functions_of_python).tests():
+            self._step(name, factor=BUILD_STEPS)  # other workloads may need other builds
             with self._guarded():
-                found = test.result(kind, in_gates=self.task.invariance)
-            self._result = replace(self._result, invariance=(*self._result.invariance, found))
-        if self.task.path:
-            self._step(f"path by {self.task.path}", factor=BUILD_STEPS)
-            with self._guarded():
-                found = test.path(self.task.path)
-            self._result = replace(self._result, invariance=(*self._result.invariance, found))
-        self._judge(claim_gates(self._result.invariance, self._timed))
+                self._result = replace(self._result, invariance=(*self._result.invariance, test()))
+        self._judge(tuple(claim_gates(self._result.invariance, self._timed)))
 
     def _launch_times(
         self, entry: CatalogEntry, variant: Variant, workspace: Workspace, times: int

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.request import parse_profiles
 from gdnbench.catalog.select import find_variant, resolve_op
-from gdnbench.errors import UsageError
+from gdnbench.errors import ShapeError, UsageError
 from gdnbench.model.case import Variant
 from gdnbench.model.sequences import CALLS, Call, SequenceLayout
 from gdnbench.model.workload import Sizes, Workload
-from gdnbench.verify.programs import Extent
+from gdnbench.verify.programs import EventRow, Extent
 
 FEWEST_SLOTS = 64
 SLOTS = "slots="  # in `--shape`: of the pool, whatever ops say
@@ -34,6 +35,16 @@ class Member:
     def workload(self, counts: Sequence[int]) -> Workload:
         """The workload of a launch by the tokens of each sequence; ShapeError if the op does not define it."""
         return self.layout.op.workload({**self.sizes, **self.layout.sizes(counts)})
+
+    def tokens(self, row: EventRow) -> int:
+        """The tokens that a launch takes of a sequence of a program."""
+        return {"prefill": row.count, "verify": self.drafts}.get(self.call, 1)
+
+    def defines(self, rows: Sequence[EventRow]) -> bool:
+        """Whether the op defines a launch on such a batch."""
+        with suppress(ShapeError):
+            return bool(rows and self.workload([self.tokens(row) for row in rows]))
+        return False
 
     @property
     def smallest(self) -> Workload:

@@ -144,14 +144,9 @@ class _Progress:
 class FollowedBatch:
     """Sequences of a batch, side by side in a kernel, in the reference, and in the emulation with rounded stores.
 
-    Args:
-        run: launches the kernel on `workspace`, whose states are zero.
-        workspace: of as many sequences as there are kinds, in order.
-        numerics: of the op, with the functions of a sequence.
-        in_place: the outputs that the kernel updates in place, with their inputs.
-        kinds: profile and keys of each sequence.
-        seed: of all draws.
-        tell: called with the number of tokens that are done.
+    `run` launches the kernel on `workspace`, whose states are zero, and which has a sequence of each of `kinds`, of a
+    profile and keys. `in_place` are outputs that the kernel updates in place, with their inputs; `tell` is called with
+    the number of tokens that are done.
     """
 
     def __init__(

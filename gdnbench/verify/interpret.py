@@ -97,16 +97,9 @@ class _Interpretation:
         )
 
     def _test_invariance(self) -> Iterator[InvarianceResult]:
-        if self._entry.kernel.floor:
-            return
-        test = InvarianceTest(self._case, self._workspaces, self._pairs, "interpreter", self._launch_times)
-        for kind in test.kinds():
-            yield self._in_time(
-                f"interpret {kind} invariance", partial(test.result, kind, in_gates=self._task.invariance)
-            )
-
-        if self._task.path:
-            yield self._in_time(f"interpret path by {self._task.path}", partial(test.path, self._task.path))
+        invariance = InvarianceTest(self._case, self._workspaces, self._pairs, "interpreter", self._launch_times)
+        for name, test in invariance.tests():
+            yield self._in_time(f"interpret {name}", test)
 
     def _launch_times(
         self, entry: CatalogEntry, variant: Variant, workspace: Workspace, times: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
@@ -73,15 +73,20 @@ class InvarianceTest:
         """The kinds that the kernel of the case's label claims."""
         return (self._owner or self._entry).kernel.invariant
 
-    def kinds(self) -> tuple[Invariance, ...]:
-        """All kinds if the task says so; else those claimed, and none where only the timed inputs are verified."""
-        task, kinds = self._workspaces.task, self._workspaces.kinds(self._case.workload)
-        if task.invariance:
-            return INVARIANCES
-        is_whole = len(task.scenarios.get(self._case.id, kinds)) > 1 or len(kinds) == 1
-        return tuple(kind for kind in INVARIANCES if kind in self.claims and is_whole)
+    def tests(self) -> Iterator[tuple[str, Callable[[], InvarianceResult]]]:
+        """Yields tests by name: of all kinds if the task says so, and of its path, unless the kernel is a floor.
 
-    def result(self, kind: Invariance, *, in_gates: bool) -> InvarianceResult:
+        Else those of what is claimed, and none where only the timed inputs are verified.
+        """
+        task, kinds = self._workspaces.task, self._workspaces.kinds(self._case.workload)
+        is_whole = len(task.scenarios.get(self._case.id, kinds)) > 1 or len(kinds) == 1
+        for kind in INVARIANCES if not self._entry.kernel.floor else ():
+            if task.invariance or (kind in self.claims and is_whole):
+                yield f"{kind} invariance", partial(self.result, kind, in_gates=task.invariance)
+        if task.path and not self._entry.kernel.floor:
+            yield f"path by {task.path}", partial(self.result, PATH, in_gates=True)
+
+    def result(self, kind: Invariance | Literal["path"], *, in_gates: bool) -> InvarianceResult:
         """Compares every pair of a kind; with `in_gates` also by how much what differs does, which takes the oracle.
 
         A kind that is not claimed is skipped, with the reason, where a launch raises.
@@ -102,39 +107,15 @@ class InvarianceTest:
         worst = max(found, key=lambda each: each.share)
         return replace(worst, pairs=len(found))
 
-    def path(self, label: str) -> InvarianceResult:
-        """Compares with a call of another kernel, by its label, for each token: decode steps, for drafts or prompts."""
-        catalog = self._workspaces.catalog
-        owner, workload = catalog.owner(label), self._case.workload
-        assert owner
-        chosen = find_variant(catalog, owner.op.name, label)[1]
-        numerics = load_numerics(owner.op, catalog.op_folders[owner.op.name])
-        if self._pairs.op.tensor_bytes(workload) > MOST_BYTES:
-            return InvarianceResult(PATH, False, skipped=_TOO_LARGE)
-        try:
-            base, steps = self._pairs.steps(workload, owner.op, numerics)
-            if not self._can_do(base):
-                return InvarianceResult(PATH, False, skipped=_SKIPPED["batch"])
-            one, launched = self._first(base), list[_Launched]()
-            for number, step in enumerate(steps):
-                if number:
-                    for place in range(len(step.lengths)):
-                        step.adopt_state(launched[-1].batch, launched[-1].outputs, TokenSpan(place), TokenSpan(place))
-                at = step.workspace.workload
-                launched.append(self._launch(step, catalog.at(chosen, at, self._gpu)))
-        except Exception as error:
-            return InvarianceResult(PATH, False, skipped=tell_raised(error, self._entry.folder))
-        pair = f"{base.workspace.workload} | {len(launched)} calls of {label}"
-        comparison = _Comparison(None, one, launched[-1], steps=tuple(launched))
-        return self._compared(PATH, pair, comparison, claimed=False, in_gates=True)
-
-    def _launched(self, kind: Invariance) -> Iterator[tuple[str, _Comparison]]:
+    def _launched(self, kind: Invariance | Literal["path"]) -> Iterator[tuple[str, _Comparison]]:
         """Launches the pairs of a kind, one after the other; those that the kernel cannot do are left out."""
         workload = self._case.workload
         if kind == "rerun":
             yield from self._rerun()
         elif kind == "split":
             yield from self._split()
+        elif kind == "path":
+            yield from self._path(self._workspaces.task.path)
         else:
             for pair in self._pairs.of(workload, kind):
                 if all(map(self._can_do, (pair.one, pair.other, *([pair.second] if pair.second else [])))):
@@ -217,12 +198,30 @@ class InvarianceTest:
         """Other params one at a time, the first and the last choice of each: those that cannot launch are left out."""
         batch = self._pairs.base(self._case.workload)
         entry, variant = self._entry, self._case.variant
-        for difference, params in entry.kernel.changed(variant.params):
+        for difference, changed in entry.changed(variant):
             try:
-                other = self._launch(batch, (entry, replace(variant, params=params)))
+                other = self._launch(batch, (entry, changed))
             except (GdnbenchError, AssertionError, ValueError):  # not for this workload
                 continue
             yield difference, _Comparison(None, self._first(batch), other)
+
+    def _path(self, label: str) -> Iterator[tuple[str, _Comparison]]:
+        """A call of another kernel, by its label, for each token: decode steps, for drafts or prompts."""
+        catalog = self._workspaces.catalog
+        owner = catalog.owner(label)
+        assert owner
+        chosen = find_variant(catalog, owner.op.name, label)[1]
+        numerics = load_numerics(owner.op, catalog.op_folders[owner.op.name])
+        base, steps = self._pairs.steps(self._case.workload, owner.op, numerics)
+        if not self._can_do(base):
+            return
+        one, launched = self._first(base), list[_Launched]()
+        for step in steps:
+            for place in range(len(step.lengths) if launched else 0):
+                step.adopt_state(launched[-1].batch, launched[-1].outputs, TokenSpan(place), TokenSpan(place))
+            launched.append(self._launch(step, catalog.at(chosen, step.workspace.workload, self._gpu)))
+        pair = f"{base.workspace.workload} | {len(launched)} calls of {label}"
+        yield pair, _Comparison(None, one, launched[-1], steps=tuple(launched))
 
     def _by_params_of_other_sizes(self) -> Iterator[tuple[str, _Comparison]]:
         """The same batch by the kernels and params that are chosen for batches of other sizes."""
@@ -309,19 +308,17 @@ class _Comparison:
                     yield spec, own, other.reshape(own.shape)
 
 
-def claim_gates(results: Sequence[InvarianceResult], scenario: str) -> tuple[GateResult, ...]:
-    """The gates of claims, but for those of which there was nothing to compare."""
-    return tuple(_claim_gate(each, scenario) for each in results if each.claimed and not each.skipped)
-
-
-def _claim_gate(result: InvarianceResult, scenario: str) -> GateResult:
-    status = Status.WRONG_NUMBERS if result.differing else Status.OK
-    reason = result.reason if result.differing else ""
-    return GateResult(f"{result.kind}{GATE_SUFFIX}", scenario, float(result.differing), 0.0, "", status, told=reason)
+def claim_gates(results: Sequence[InvarianceResult], scenario: str) -> Iterator[GateResult]:
+    """Yields the gates of claims, but for those of which there was nothing to compare."""
+    for each in results:
+        if each.claimed and not each.skipped:
+            status, told = (Status.WRONG_NUMBERS, each.reason) if each.differing else (Status.OK, "")
+            yield GateResult(f"{each.kind}{GATE_SUFFIX}", scenario, float(each.differing), 0.0, "", status, told=told)
 
 
 _TOO_LARGE = f"its tensors take more than {MOST_BYTES >> 30} GiB: name a smaller workload"
-_SKIPPED: Mapping[Invariance, str] = {
+_SKIPPED: Mapping[Invariance | Literal["path"], str] = {
+    PATH: "the kernel can do no batch of another size",
     "batch": "the kernel can do no batch of another size",
     "order": "the kernel can do no batch in another order",
     "append": "there are no sequences of two tokens or more",

@@ -8,7 +8,6 @@ from functools import cached_property, lru_cache
 
 import torch
 
-from gdnbench.errors import ShapeError
 from gdnbench.launch.numerics import Numerics
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.declaration import TensorSpec, is_captured
@@ -146,7 +145,7 @@ class InvariancePairs:
     def __init__(self, workspaces: Workspaces, where: str) -> None:
         self.op = workspaces.op
         self._where, self._workspaces = where, workspaces
-        self._makers: Mapping[Invariance, Callable[[_Drawn], Iterator[Pair]]] = {
+        self._makers: Mapping[Invariance, Callable[[Workload], Iterator[Pair]]] = {
             "batch": self._batch,
             "order": self._order,
             "append": self._append,
@@ -158,10 +157,11 @@ class InvariancePairs:
 
     def _of(self, workload: Workload, kind: Invariance) -> tuple[Pair, ...]:
         """The pairs of a kind; none where the workload has nothing that could differ."""
-        return tuple(self._makers[kind](self._drawn(workload)))
+        return tuple(self._makers[kind](workload))
 
-    def _drawn(self, workload: Workload) -> _Drawn:
-        return _Drawn(self, SequenceLayout.of(self.op), workload)
+    @cached_property
+    def _layout(self) -> SequenceLayout:
+        return SequenceLayout.of(self.op)
 
     def drawn(self, workload: Workload, number: int = 0) -> Batch:
         """A batch with inputs of its own by its number: of the timed kind, or the first for captured ones."""
@@ -180,11 +180,11 @@ class InvariancePairs:
 
         The first of these begins with the batch's states. What the ops do not both have stays as it was drawn.
         """
-        drawn, step = self._drawn(workload), SequenceLayout.of(op)
-        lengths = drawn.layout.counts(workload)
-        if drawn.layout.lengths:
+        step = SequenceLayout.of(op)
+        lengths = self._layout.counts(workload)
+        if self._layout.lengths:
             lengths = (min(max(lengths), MOST_STEPS[self._where]),)
-        base = self.base(drawn.resized(lengths) or workload)
+        base = self.base(self._layout.resized(workload, lengths) or workload)
         sizes = {name: size for name, size in workload.axes.items() if name in op.workloads.default.axes}
         of_step = op.workload({**sizes, **step.sizes((1,) * len(lengths))})
         device, seed = self._workspaces.task.device, self._workspaces.task.seed + FURTHER_SEED
@@ -197,25 +197,28 @@ class InvariancePairs:
                 steps[-1].adopt(base, TokenSpan(place, token, token + 1), TokenSpan(place))
         return base, steps
 
-    def _batch(self, drawn: _Drawn) -> Iterator[Pair]:
-        base = self.base(drawn.workload)
+    def _batch(self, workload: Workload) -> Iterator[Pair]:
+        base = self.base(workload)
         count = len(base.lengths)
         if count > 1:
-            others = self.drawn(drawn.workload, 1)
+            others = self.drawn(workload, 1)
             others.adopt(base, TokenSpan(0), TokenSpan(0))
             first = Same(TokenSpan(0), TokenSpan(0))
-            yield Pair(f"{drawn.workload} | other sequences beside the first", base, others, (first,))
+            yield Pair(f"{workload} | other sequences beside the first", base, others, (first,))
         for size in COUNTS[self._where]:
-            other = self.of_size(drawn.workload, size) if size != count else None
+            other = self.of_size(workload, size) if size != count else None
             if other is not None:
                 same = tuple(Same(TokenSpan(place), TokenSpan(place)) for place in range(min(size, count)))
-                yield Pair(drawn.name_difference(other.workspace.workload), base, other, same)
+                sizes = [each.workspace.workload for each in (base, other)]
+                axis, has_lengths = self._layout.declared.axis, bool(self._layout.lengths)
+                terms = [each.x_term if has_lengths else f"{axis}={each.axes[axis]}" for each in sizes]
+                yield Pair(" | ".join(terms), base, other, same)
 
     def _of_size(self, workload: Workload, size: int) -> Batch | None:
         """A batch of so many sequences, the first as those of the workload; None if the op does not define it."""
-        base, drawn = self.base(workload), self._drawn(workload)
+        base = self.base(workload)
         length = min(max(base.lengths[0], OTHERS), MOST_OTHERS) if self._where == "cuda" else OTHERS
-        changed = drawn.resized([*base.lengths[:size], *([length, length // 2 + 1] * size)][:size])
+        changed = self._layout.resized(workload, [*base.lengths[:size], *([length, length // 2 + 1] * size)][:size])
         if changed is None or self.op.tensor_bytes(changed) > MOST_BYTES:
             return None
         other = self.drawn(changed, 1)
@@ -223,54 +226,54 @@ class InvariancePairs:
             other.adopt(base, TokenSpan(place), TokenSpan(place))
         return other
 
-    def _order(self, drawn: _Drawn) -> Iterator[Pair]:
-        base = self.base(drawn.workload)
+    def _order(self, workload: Workload) -> Iterator[Pair]:
+        base = self.base(workload)
         if len(base.lengths) == 1:
-            base = self.of_size(drawn.workload, 2) or base
+            base = self.of_size(workload, 2) or base
         lengths = base.lengths
-        turned = drawn.resized([*lengths[-1:], *lengths[:-1]])
+        turned = self._layout.resized(workload, [*lengths[-1:], *lengths[:-1]])
         if turned is None:
             return
         one, other = base.workspace.workload, self.drawn(turned, 2)
         same = tuple(Same(TokenSpan(place), TokenSpan((place + 1) % len(lengths))) for place in range(len(lengths)))
         for each in same:
             other.adopt(base, each.one, each.other)
-        slots = ", and each in another slot" if drawn.layout.slots else ""
+        slots = ", and each in another slot" if self._layout.slots else ""
         yield Pair(f"{one} | the last sequence first{slots}", base, other, same)
 
-    def _append(self, drawn: _Drawn) -> Iterator[Pair]:
+    def _append(self, workload: Workload) -> Iterator[Pair]:
         """Perturbs the gates of the tokens behind P, in the middle of a chunk, then all of their inputs; cuts at P."""
-        base, declared = self.base(drawn.workload), drawn.layout.declared
-        cut = drawn.layout.cut(drawn.workload)
+        base, declared = self.base(workload), self._layout.declared
+        cut = self._layout.cut(workload)
         places = [place for place, tokens in enumerate(cut) if tokens]
-        if not drawn.layout.token_axes or not places:
+        if not self._layout.token_axes or not places:
             return
         same = tuple(Same(TokenSpan(place, 0, cut[place]), TokenSpan(place, 0, cut[place])) for place in places)
         every = [spec.name for spec in base.workspace.op.inputs if base.has_tokens(spec)]
         behind = f"behind token {cut[places[0]]:,}"
         for names, changed in ((declared.gates, f"other gates {behind}"), (every, f"other tokens {behind}")):
-            further, other = self.drawn(drawn.workload, 1), self.drawn(drawn.workload)
+            further, other = self.drawn(workload, 1), self.drawn(workload)
             for place in places if names else ():
                 span = TokenSpan(place, cut[place])
                 other.adopt(further, span, span, names)
             if names:
-                yield Pair(f"{drawn.workload} | {changed}", base, other, same, tokens_only=True)
-        shorter = drawn.resized([tokens or base.lengths[place] for place, tokens in enumerate(cut)])
+                yield Pair(f"{workload} | {changed}", base, other, same, tokens_only=True)
+        shorter = self._layout.resized(workload, [tokens or base.lengths[place] for place, tokens in enumerate(cut)])
         if shorter is not None:
             other = self.drawn(shorter, 1)
             for place, length in enumerate(base.lengths):
                 tokens = cut[place] or length
                 other.adopt(base, TokenSpan(place, 0, tokens), TokenSpan(place, 0, tokens))
-            yield Pair(f"{drawn.workload} | cut {behind}", base, other, same, tokens_only=True)
+            yield Pair(f"{workload} | cut {behind}", base, other, same, tokens_only=True)
 
-    def _chunking(self, drawn: _Drawn) -> Iterator[Pair]:
+    def _chunking(self, workload: Workload) -> Iterator[Pair]:
         """Cuts each sequence at a multiple of the op's grid; one that is shorter than two chunks is made longer."""
-        halves = drawn.layout.halves(drawn.workload)
-        if halves is None or not drawn.has_exact_state:
+        halves = self._layout.halves(workload)
+        if halves is None or not self._has_exact_state(workload):
             return
         firsts, rests = halves
         lengths = [first + rest for first, rest in zip(firsts, rests, strict=True)]
-        whole, begun, ended = (drawn.resized(each) for each in (lengths, firsts, rests))
+        whole, begun, ended = (self._layout.resized(workload, each) for each in (lengths, firsts, rests))
         if whole is None or begun is None or ended is None:
             return
         base, one, two = self.base(whole), self.drawn(begun, 1), self.drawn(ended, 1)
@@ -282,32 +285,8 @@ class InvariancePairs:
             two.adopt(base, later[-1].one, later[-1].other)
         yield Pair(f"{whole} | {firsts[0]:,} tokens, then the rest", base, one, tuple(same), True, two, tuple(later))
 
-
-@dataclass(frozen=True)
-class _Drawn:
-    """The draws of a workload and of those that differ in their sequences."""
-
-    pairs: InvariancePairs
-    layout: SequenceLayout
-    workload: Workload
-
-    def resized(self, lengths: Sequence[int]) -> Workload | None:
-        """The workload with these sequences, None if the op does not define it."""
-        try:
-            return self.layout.resized(self.workload, lengths)
-        except ShapeError:
-            return None
-
-    def name_difference(self, other: Workload) -> str:
-        """What differs between the workload and another one: `B=1 | B=8`."""
-        one, axis = (self.workload, other), self.layout.declared.axis
-        if not self.layout.lengths:
-            return " | ".join(f"{axis}={each.axes[axis]}" for each in one)
-        return " | ".join(each.x_term for each in one)
-
-    @property
-    def has_exact_state(self) -> bool:
+    def _has_exact_state(self, workload: Workload) -> bool:
         """Whether a call leaves its state, and as it was, in fp32."""
-        at, held = self.pairs.op.at(self.workload.axes), (self.layout.before, self.layout.after)
-        sizes, states = at.named_sizes(self.workload), [spec for spec in at.tensors if spec.name in held]
+        at, held = self.op.at(workload.axes), (self._layout.before, self._layout.after)
+        sizes, states = at.named_sizes(workload), [spec for spec in at.tensors if spec.name in held]
         return all(spec.settled == "fp32" and spec.nbytes(sizes) > 0 for spec in states)

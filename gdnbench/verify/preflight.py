@@ -305,10 +305,7 @@ def _launched_beside(catalog: Catalog, task: Task, gpu: str) -> tuple[Case, ...]
     further, layout = dict[Case, None](), SequenceLayout.of(catalog.ops[task.op])
     for case in task.cases:
         _, named = find_variant(catalog, task.op, case.variant.label)
-        variants = {case.variant} | {
-            replace(case.variant, params=params)
-            for _, params in catalog.entries[case.variant.kernel].kernel.changed(case.variant.params)
-        }
+        variants = {variant for _, variant in catalog.entries[case.variant.kernel].changed(case.variant)}
         variants |= {catalog.at(named, other, gpu)[1] for other in layout.other_sizes(case.workload)}
         further |= dict.fromkeys(Case(variant, case.workload) for variant in variants)
         for other in layout.launched_beside(case.workload):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import torch
 
 from gdnbench.catalog.catalog import Catalog, load_catalog
-from gdnbench.errors import BuildError, GdnbenchError, ShapeError, tell_raised
+from gdnbench.errors import BuildError, GdnbenchError, tell_raised
 from gdnbench.launch.numerics import Numerics, load_numerics
 from gdnbench.launch.workspace import is_poison, padding_of
 from gdnbench.model.sequences import Call
@@ -29,31 +28,23 @@ from gdnbench.workers.device import CpuDevice, CudaDevice, WorkerDevice, is_aliv
 from gdnbench.workers.task import Task
 
 OTHERS, COPIES, LAUNCHES = "other slots unchanged", "copies exact", "inputs and memory"
+WAYS = "copies go on exactly"
 _MOST_NAMED = 3
 SHRINK_S = 60.0  # after which a program that fails is printed as it is by then
 
 
 @dataclass
 class _Sequence:
-    """A sequence of a program, as it has to be.
+    """A sequence of a program, as it has to be."""
 
-    Attributes:
-        slots: its slots; one, or one for each draft.
-        at: which of them has its state.
-        begun: which of all sequences it is, or is a copy of; this and `position` tell its next token.
-        position: how many tokens it has kept.
-        filled: how many of these stand in its rings.
-        carried: its state, and what rounding errors may have made of it.
-        is_poisoned: its state is NaN, and its outputs are not checked.
-    """
-
-    slots: tuple[int, ...]
-    begun: int
-    carried: CarriedState
-    at: int = 0
-    position: int = 0
-    filled: int = 0
-    is_poisoned: bool = False
+    slots: tuple[int, ...]  # one, or one for each draft
+    begun: int  # which of all sequences it is, or is a copy of; this and `position` tell its next token
+    carried: CarriedState  # its state, and what rounding errors may have made of it
+    at: int = 0  # which of the slots has its state
+    position: int = 0  # how many tokens it has kept
+    filled: int = 0  # how many of these stand in its rings
+    is_poisoned: bool = False  # its state is NaN, and its outputs are not checked
+    way: int = 0  # stands for the launches that it has been in; a copy goes on with that of its source
 
     @property
     def slot(self) -> int:
@@ -71,16 +62,13 @@ class FailedEvent:
 
 
 class _FailedError(Exception):
-    def __init__(self, status: Status, reason: str) -> None:
-        super().__init__(reason)
-        self.status, self.reason = status, reason
+    """The status of an event and why it fails, `args`."""
 
 
 class Replay:
     """Runs programs on the kernels of a family; each begins with the same pool, and its tokens follow from `seed`.
 
-    Tokens are of the ops' first scenario, or of a `profile`.
-    `on_event` is called before each event.
+    Tokens are of the ops' first scenario, or of a `profile`. `on_event` is called before each event.
     """
 
     def __init__(
@@ -117,7 +105,8 @@ class Replay:
         for each, first in zip(self._engine.held, self._first, strict=True):
             each.copy_(first)
         self._sequences: dict[int, _Sequence] = {}
-        self._begun = 0
+        self._begun = self._restored = 0
+        self._ways: dict[tuple[int, int], tuple[int, tuple[torch.Tensor, ...]]] = {}
         self._float.begin(self._seed)
         self.worst: dict[str, GateResult] = {}
 
@@ -130,7 +119,7 @@ class Replay:
             try:
                 self._apply(event)
             except _FailedError as error:
-                return FailedEvent(place, error.status, error.reason)
+                return FailedEvent(place, *error.args)
             except BuildError as error:
                 return FailedEvent(place, Status.BUILD_FAILED, error.message)
             except GdnbenchError:
@@ -180,18 +169,18 @@ class Replay:
                 ring[row.to] = ring[copied.slots[0]]
             source = self._sequences[row.slot]
             self._sequences[row.to] = replace(source, slots=self._slots_of(row.to), at=0)
-        wrong = [
-            f"slot {row.to} has other bits than slot {row.slot}"
-            for row, copied in zip(rows, taken, strict=True)
-            if differs(pool[row.to], before[0][copied.slots[0]]).any()
-        ]
+        pairs = [(row, before[0][copied.slots[0]]) for row, copied in zip(rows, taken, strict=True)]
+        differing = [row for row, bits in pairs if differs(pool[row.to], bits).any()]
+        wrong = [f"slot {row.to} has other bits than slot {row.slot}" for row in differing]
         self._count(COPIES, event, wrong, Status.WRONG_NUMBERS)
         self._check_others(before, [row.to for row in rows], event)
 
     def _launch(self, call: Call, event: PoolEvent) -> None:
         member = self._family.get(call)
-        event = replace(event, rows=tuple(row for row in event.rows if member and self._can_take(member, row)))
-        if member is None or not _is_defined(member, event):
+        # Without rings a kernel can take sequences whose states are all in the pool.
+        full = {slot for slot, each in self._sequences.items() if member and each.filled and not member.flush}
+        event = replace(event, rows=tuple(row for row in event.rows if row.slot not in full))
+        if member is None or not member.defines(event.rows):
             return
         sequences = [self._named(row.slot) for row in event.rows]
         rows = [self._row(member, row, sequence) for row, sequence in zip(event.rows, sequences, strict=True)]
@@ -209,8 +198,30 @@ class Replay:
                 sequence.position += row.kept
                 sequence.filled = 0 if sequence.filled >= member.flush else sequence.filled + 1
                 sequence.carried = right.carried
+        self._compare_ways(member, event, rows, outputs)
         written += self._restore(member, event, rows, outputs, expected)
         self._check_others(before, written, event)
+
+    def _compare_ways(
+        self, member: Member, event: PoolEvent, rows: Sequence[BatchRow], outputs: Mapping[str, torch.Tensor]
+    ) -> None:
+        """Where a kernel claims it of batches and order, a copy and its source that go on alike have the same bits."""
+        begun = [sequence.begun for sequence in self._sequences.values()]
+        claimed = {"batch", "order"} <= {*self._catalog.entries[member.variant.kernel].kernel.invariant}
+        compared, wrong = 0, []
+        for row, given, output in zip(event.rows, rows, outputs_of(member, rows, outputs), strict=True):
+            sequence = self._sequences.get(row.slot)
+            if sequence:
+                step = member.variant.label, given.kept, given.parents, 0 if claimed else row.slot
+                sequence.way = hash((sequence.way, *step))
+            if sequence and not sequence.is_poisoned and begun.count(sequence.begun) > 1:
+                bits = output.clone(), self._engine.pool[sequence.slot].clone()
+                slot, first = self._ways.setdefault((sequence.begun, sequence.way), (row.slot, bits))
+                compared += first is not bits
+                if any(differs(one, other).any() for one, other in zip(first, bits, strict=True)):
+                    wrong.append(f"slot {row.slot} has other bits than slot {slot} had, though it went the same way")
+        if compared:
+            self._count(f"{member.variant.label} {WAYS}", event, wrong, Status.WRONG_NUMBERS)
 
     def _restore(
         self,
@@ -226,15 +237,15 @@ class Replay:
             source = self._sequences.get(row.slot)
             if source and row.to and right.restored and not source.is_poisoned:
                 self._engine.pool[row.to] = kept[place][-1].to(self._engine.pool.dtype)
-                position = source.position - row.count % member.every
-                slots = self._slots_of(row.to)
-                self._sequences[row.to] = _Sequence(slots, source.begun, right.restored, position=position)
+                self._restored += 1
+                self._sequences[row.to] = _Sequence(
+                    self._slots_of(row.to),
+                    source.begun,
+                    right.restored,
+                    position=source.position - row.count % member.every,
+                    way=-self._restored,
+                )
                 yield row.to
-
-    def _can_take(self, member: Member, row: EventRow) -> bool:
-        """Whether the state of a row's sequence is in the pool, or the kernel knows what stands in rings beside it."""
-        sequence = self._sequences.get(row.slot)
-        return bool(member.flush or not sequence or not sequence.filled)
 
     def _named(self, number: int) -> _Sequence | None:
         """The sequence of a number, begun from zeros if there is none; None for padding."""
@@ -246,7 +257,7 @@ class Replay:
         return self._sequences.get(number)
 
     def _row(self, member: Member, row: EventRow, sequence: _Sequence | None) -> BatchRow:
-        count = _tokens(member, row)
+        count = member.tokens(row)
         parents = tuple(number - 1 for number in row.tree or range(count))
         if sequence is None:
             each = member.drafts if member.layout.has_slot_each else 1
@@ -332,17 +343,6 @@ class Replay:
         overrun = [int(slot) for each in self._engine.held for slot in (~is_poison(padding_of(each))).any(1).nonzero()]
         wrong += [f"what lies behind slot {slot} has changed" for slot in sorted({*overrun})]
         self._count(OTHERS, event, wrong, Status.WRONG_NUMBERS)
-
-
-def _tokens(member: Member, row: EventRow) -> int:
-    return {"prefill": row.count, "verify": member.drafts}.get(member.call, 1)
-
-
-def _is_defined(member: Member, event: PoolEvent) -> bool:
-    """Whether the op defines a launch on such a batch."""
-    with suppress(ShapeError):
-        return bool(event.rows and member.workload([_tokens(member, row) for row in event.rows]))
-    return False
 
 
 def replay_and_shrink(replay: Replay, given: EventProgram) -> Replayed:

@@ -31,25 +31,16 @@ _ON_GPU, _ON_CPU, _INTERPRETED = (500, 8, 130), (100, 8, 130), (12, 3, 5)
 
 @dataclass(frozen=True)
 class SequencesVerdict:
-    """What a program of events found.
+    """What a program of events found."""
 
-    Attributes:
-        kernels: labels of the family's kernels.
-        shape: their sizes, as they were typed.
-        profile: of the tokens' gates, if it was typed, else empty.
-        seed: of the pool, the tokens, the weights, and of a program that is drawn.
-        events: how many events the program has that was given or drawn.
-        replayed: the outcome, with the program, shrunk if it failed.
-    """
-
-    kernels: tuple[str, ...]
-    shape: str
-    profile: str
-    seed: int
+    kernels: tuple[str, ...]  # labels of the family's kernels
+    shape: str  # their sizes, as they were typed
+    profile: str  # of the tokens' gates, if it was typed, else empty
+    seed: int  # of the pool, the tokens, the weights, and of a program that is drawn
     device: str
     interpreted: bool
-    events: int
-    replayed: Replayed
+    events: int  # how many the program has that was given or drawn
+    replayed: Replayed  # the outcome, with the program, shrunk if it failed
 
     @property
     def exit_code(self) -> ExitCode:
