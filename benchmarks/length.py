@@ -4,7 +4,7 @@ Follows kernels by `verify --length`, writes what that prints as CSV, and prints
 are the references of decode-pool, with fp32 and bf16 states, and of decode, which take minutes; they are kept in
 `benchmarks/length.csv`. `--gpu` follows kernels to a million tokens, and a decode step in torch whose states are fp16,
 which no op has; each into a file of `benchmarks/length-gpu/`, or those that are named behind it alone. `--stored`
-prints the tables of the files as they are.
+prints the tables of the files as they are, and draws the page's picture of the single steps.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ ON_GPU: Mapping[str, Sequence[str]] = {
     "kda": ("kda-decode-v2", "--shape", "state=bf16", "--length", "1k,4k,16k,64k,256k"),
 }
 FP16 = "fp16"
+PICTURE, PICTURED, DEVICE = STORED.parents[1] / "docs" / "length.png", ("pool-fp32", FP16, "pool-bf16"), "NVIDIA H100"
 PROFILES = ("forgetful", "mixed-heads", "never")
 _FIELDS = (
     *("kernel", "state_type", "profile", "keys", "tokens", "state_error", "emulated_state_error"),
@@ -55,8 +56,8 @@ def main(words: Sequence[str]) -> None:
         return
     if "--stored" not in words:
         write(STORED, [mark for command in (OF_POOL, OF_DECODE) for mark in follow(command, "--gpu", "cpu")])
-    print("\n".join(table(read(STORED))))
-    print("\n".join(long_table(read_long())))
+    print("\n".join((*table(read()), *long_table(read_long()))))
+    draw(PICTURE)
 
 
 def follow(command: Sequence[str], *more: str) -> list[Mark]:
@@ -131,6 +132,19 @@ def read(path: Path = STORED) -> list[dict[str, str]]:
 def read_long() -> list[dict[str, str]]:
     """The marks of all kernels that were followed on a GPU."""
     return [mark for path in sorted(STORED.with_name("length-gpu").glob("*.csv")) for mark in read(path)]
+
+
+def draw(path: Path) -> None:
+    """Draws the errors of single steps on a GPU, a row of panels for each type of state."""
+    from gdnbench.report.charts.length import draw_lengths
+
+    stored = [mark for name in PICTURED for mark in read(STORED.with_name("length-gpu") / f"{name}.csv")]
+    numbers = [name for name in _FIELDS if name.endswith("error") or name == "tokens"]
+    draw_lengths(
+        [{**mark, "label": mark["kernel"], **{name: float(mark[name]) for name in numbers}} for mark in stored],
+        path,
+        DEVICE,
+    )
 
 
 def table(marks: Sequence[Mapping[str, str]]) -> Iterator[str]:
