@@ -31,12 +31,12 @@ MARKS = ",".join(map(str, LONG))
 ON_GPU: Mapping[str, Sequence[str]] = {
     "pool-bf16": ("decode-pool-v2", "--shape", "state=bf16", "--length", MARKS),
     "pool-fp32": ("decode-pool-v2", "--shape", "state=fp32", "--length", MARKS),
-    "prefill": ("prefill-v5", "--length", MARKS),
+    "prefill": ("prefill-v6", "--length", MARKS),
     "verify": ("verify-v2", "--shape", "state=bf16", "--length", MARKS),
     "kda": ("kda-decode-v2", "--shape", "state=bf16", "--length", "1k,4k,16k,64k,256k"),
 }
 FP16 = "fp16"
-PICTURE, PICTURED, DEVICE = STORED.parents[1] / "docs" / "length.png", ("pool-fp32", FP16, "pool-bf16"), "NVIDIA H100"
+PICTURE, PICTURED, DEVICE = STORED.parents[1] / "docs" / "length.svg", ("pool-fp32", "pool-bf16"), "NVIDIA H200"
 PROFILES = ("forgetful", "mixed-heads", "never")
 _FIELDS = (
     *("kernel", "state_type", "profile", "keys", "tokens", "state_error", "emulated_state_error"),

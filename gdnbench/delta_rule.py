@@ -106,13 +106,8 @@ def roundoff(
     Magnitudes are those of the terms that a state is a sum of, g |S| + |delta| |k| and so on from the first token,
     and not of the state: kernels may multiply the first state with the keys of all tokens, and add the terms up later.
 
-    Args:
-        t: of the tokens, fp32, which is enough for a size.
-        state: before the first token, [N, HV, V, K], fp32.
-        scale: of the output.
-        beta_limit: 1 or 2.
-        lower_bound: of a log decay; 0 for none.
-        norms: whether kernels normalise queries and keys, or are given them as they are.
+    `t` is of the tokens, and `state` [N, HV, V, K] before the first of them, in fp32, which is enough for a size. A log
+    decay has no `lower_bound` if that is 0. `norms`: whether kernels normalise queries and keys, or are given them so.
     """
     gates = gates_of(t, beta_limit, lower_bound)
     terms, norm = math.sqrt(state.shape[-1]), float(norms)

@@ -73,15 +73,10 @@ def _normal(sizes: tuple[int, ...], random: Generator) -> Tensor:
 
 
 def ready(t: Tensors, scale: float, beta_limit: float = 1.0) -> Tensors:
-    """What `advance` takes of tokens, in float64.
+    """What `advance` takes of tokens, in float64: q, scaled, and k [..., HV, K], v [..., HV, V], g, beta [..., HV, 1].
 
-    Args:
-        t: q, k [..., HQ, K] as they are multiplied, v [..., HV, V], a, b [..., HV], A_log, dt_bias [HV].
-        scale: of outputs.
-        beta_limit: beta is between 0 and this.
-
-    Returns:
-        q, already scaled, and k [..., HV, K], v [..., HV, V], and g, beta [..., HV, 1].
+    `t` has q, k [..., HQ, K] as they are multiplied, v [..., HV, V], a, b [..., HV], and A_log, dt_bias [HV]; beta is
+    between 0 and `beta_limit`.
     """
     from gdnbench.delta_rule import decay
 

@@ -1,16 +1,23 @@
-"""What docs/verifying.md says of errors along sequences is what `benchmarks/length.csv` has."""
+"""What docs/verifying.md says of errors along sequences, and docs/serving.md of bits, is what benchmarks/ has."""
 
 from pathlib import Path
 
-from benchmarks.length import OF_DECODE, OF_POOL, read, table
+from benchmarks import invariance
+from benchmarks.length import OF_DECODE, OF_POOL, long_table, read, read_long, table
 
-PAGE = (Path(__file__).parents[1] / "docs" / "verifying.md").read_text()
+PAGE, SERVING = ((Path(__file__).parents[1] / "docs" / name).read_text() for name in ("verifying.md", "serving.md"))
 
 
 def test_the_pages_table_is_of_the_stored_marks():
     rows = list(table(read()))
     assert len(rows) == 2 + 6
     assert "\n".join(rows) in PAGE
+
+
+def test_the_tables_of_a_gpu_are_of_what_was_stored():
+    assert {mark["tokens"] for mark in read_long()} >= {"1024", "1048576"}
+    assert "\n".join(long_table(read_long())) in PAGE
+    assert "\n".join(invariance.table(invariance.read())) in SERVING
 
 
 def ratios(state_type):
