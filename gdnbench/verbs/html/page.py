@@ -65,10 +65,10 @@ def page_of(runs: Sequence[ReportedRun]) -> dict[str, Any]:
         "run_ids": [run.info.run_id for run in runs],
         "leads": [(f"run-{number}", headline(run), lead_line(run)) for number, run in enumerate(runs, start=1)],
         "provenance": _provenance(runs),
-        "details": _facts(
+        "details": _known(
             {
-                "Hashes of the kernels' sources": [run.info.sources for run in runs],
-                "Environment": [run.info.machine.get("environment") or {} for run in runs],
+                "Hashes of the kernels' sources": _facts([run.info.sources for run in runs]),
+                "Environment": _facts([run.info.machine.get("environment") or {} for run in runs]),
             }
         ),
         "version": __version__,
@@ -244,6 +244,19 @@ def _words(runs: Sequence[ReportedRun], tables: Sequence[HtmlTable]) -> dict[str
     return {word: f"{text[0].upper()}{text[1:].rstrip('.')}." for word, text in (columns | meanings).items()}
 
 
+_SETTINGS = {
+    "rounds": "rounds", "samples": "samples a round", "seed": "seed", "margin": "margin",
+    "confidence": "confidence", "step_limit_s": "time limit of a step, s", "plain": "plain NVBench",
+    "budget_s": "budget, s",
+}  # fmt: skip
+_GPU = {
+    "name": "GPU", "uuid": "UUID", "sms": "SMs", "l2_bytes": "L2", "memory_bytes": "memory",
+    "driver": "driver", "cuda_driver": "CUDA of the driver", "sm_max_mhz": "highest SM clock, MHz",
+    "memory_mhz": "memory clock, MHz", "power_limit_w": "power limit, W", "ecc": "ECC", "mig": "MIG",
+    "persistence": "persistence mode", "compute_mode": "compute mode",
+}  # fmt: skip
+_GIT = {"commit": "commit", "branch": "branch", "dirty": "uncommitted changes"}
+_HOST = {"os": "system", "cpu": "CPU", "cores": "CPU cores"}
 LONGEST = 160  # characters of a value: some variables hold a list of every driver ever released
 
 
@@ -252,42 +265,43 @@ Facts = list[tuple[str, tuple[str, ...]]]
 
 
 def _provenance(runs: Sequence[ReportedRun]) -> list[tuple[str, Facts]]:
-    """Returns the provenance, in groups, by the names that `run.json` has; without what no run knows."""
+    """Returns the provenance that readers look for first, in groups, without what no run knows."""
     machines = [run.info.machine for run in runs]
-    about = [
+    return _known(
         {
-            "started, UTC": run.info.timestamp,
-            "command": run.info.command,
-            "complete": run.info.complete,
-            "median SM clock, MHz": _clock(run),
+            "Run": [
+                ("started, UTC", tuple(run.info.timestamp for run in runs)),
+                ("command", tuple(run.info.command for run in runs)),
+                ("complete", tuple(_text(run.info.complete) for run in runs)),
+                ("median SM clock, MHz", tuple(map(_clock, runs))),
+            ],
+            "Settings": _facts([run.info.settings for run in runs], _SETTINGS),
+            "GPU": _facts([machine.get("gpu") or {} for machine in machines], _GPU),
+            "Versions": _facts([machine.get("versions") or {} for machine in machines]),
+            "Source": _facts([run.info.git for run in runs], _GIT),
+            "Host": _facts([machine.get("host") or {} for machine in machines], _HOST),
         }
-        for run in runs
-    ]
-    groups: dict[str, list[Mapping[str, Any]]] = {
-        "Run": [*about],
-        "Settings": [run.info.settings for run in runs],
-        "GPU": [machine.get("gpu") or {} for machine in machines],
-        "Versions": [machine.get("versions") or {} for machine in machines],
-        "Source": [run.info.git for run in runs],
-        "Host": [machine.get("host") or {} for machine in machines],
-    }
-    return _facts(groups)
+    )
 
 
-def _facts(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[str, Facts]]:
-    found = []
-    for name, documents in groups.items():
-        keys = dict.fromkeys(key for document in documents for key in document)
-        lines = [(key, tuple(_text(document.get(key)) for document in documents)) for key in keys]
-        if known := [(key, values) for key, values in lines if any(values)]:
-            found.append((name, known))
-    return found
+def _known(groups: Mapping[str, Facts]) -> list[tuple[str, Facts]]:
+    return [(name, facts) for name, facts in groups.items() if facts]
 
 
-def _text(value: Any) -> str:
+def _facts(documents: Sequence[Mapping[str, Any]], names: Mapping[str, str] | None = None) -> Facts:
+    keys = names or {key: key for document in documents for key in document}
+    found = [(title, tuple(_text(document.get(key), key) for document in documents)) for key, title in keys.items()]
+    return [(title, values) for title, values in found if any(values)]
+
+
+def _text(value: Any, key: str = "") -> str:
     if value is None:
         return ""
-    text = ("no", "yes")[value] if isinstance(value, bool) else str(value)
+    if key.endswith("_bytes") and isinstance(value, int):
+        return f"{value / 1e9:.1f} GB" if value >= 1e9 else f"{value / 1e6:.1f} MB"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = str(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
