@@ -161,7 +161,7 @@ def recurrent_kda(
     q, k, v, g, beta, *, A_log, dt_bias, scale, initial_state, use_qk_l2norm_in_kernel, use_gate_in_kernel, lower_bound,
     cu_seqlens, ssm_state_indices, output, beta_is_logit, backend,
 ):  # fmt: skip
-    """As flashinfer 0.7.2 has it: each token is a sequence; -1 is padding, and gets zeros; slot 0 is like any other."""
+    """As flashinfer 0.7.2 has it: each token is a sequence; slots below 0 are padding, and get zeros; 0 is live."""
     assert use_qk_l2norm_in_kernel
     assert use_gate_in_kernel
     assert beta_is_logit

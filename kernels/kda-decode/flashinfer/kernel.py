@@ -1,7 +1,8 @@
 """The upstream function of flashinfer; it compiles at its first call and writes the output that it is given.
 
 It takes one token of each sequence as a sequence of its own among packed ones: without `cu_seqlens` it would gather the
-states and scatter them. It knows padding by -1 alone, so that a launch before it renames slots.
+states and scatter them. It takes slots below 0 for padding and 0 for a sequence's, so that it is given the pool without
+its first slot, and slots less one.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tens
             A_log=t.A_log,
             dt_bias=t.dt_bias.view(-1),
             scale=t.scale,
-            initial_state=t.new_pool,
+            initial_state=t.new_pool[1:],
             use_qk_l2norm_in_kernel=True,
             use_gate_in_kernel=True,
             lower_bound=t.lower_bound if shape.GATE == BOUNDED else None,
             cu_seqlens=ends,
-            ssm_state_indices=torch.where(t.slot > 0, t.slot, -1),
+            ssm_state_indices=t.slot - 1,
             output=t.output[None],
             beta_is_logit=True,
             backend="cute-dsl",
