@@ -85,16 +85,105 @@ def fused_recurrent_kda(
     return output.to(v.dtype), states[:, 0].float()
 
 
+def recurrent_kda(
+    q, k, v, g, beta, *, A_log, dt_bias, scale, use_qk_l2norm_in_kernel, use_gate_in_kernel, lower_bound,
+    initial_state_source, initial_state_indices, output, beta_is_logit, backend, disable_state_update=False,
+    cu_seqlens=None, initial_state=None, ssm_state_indices=None, num_spec_tokens=None,
+):  # fmt: skip
+    """As flashinfer 0.7.2 has it: packed sequences of as many tokens write states to slots, or [B, T] writes none."""
+    assert use_qk_l2norm_in_kernel
+    assert use_gate_in_kernel
+    assert beta_is_logit
+    assert backend == "cute-dsl"
+    assert initial_state_source.dtype == torch.bfloat16
+    assert int(initial_state_indices.min()) >= 0
+    T, scalars = q.shape[1], {"scale": scale, "lower_bound": lower_bound or 0.0, "beta_limit": 1.0}
+    if not disable_state_update:
+        T = 1 + (num_spec_tokens or 0)
+        assert num_spec_tokens != 0
+        assert cu_seqlens.dtype == ssm_state_indices.dtype == torch.int32
+        assert cu_seqlens.tolist() == [*range(0, q.shape[1] + 1, T)]
+        assert ssm_state_indices.shape == ((len(cu_seqlens) - 1, T) if T > 1 else (len(cu_seqlens) - 1,))
+    slots = initial_state_indices + 1
+    t = {"mixed_qkv": torch.cat([each.flatten(2) for each in (q, k, v)], -1).unflatten(1, (-1, T)).flatten(0, 1)}
+    t |= {"g": g.unflatten(1, (-1, T)).flatten(0, 1), "b": beta.unflatten(1, (-1, T)).flatten(0, 1), "A_log": A_log}
+    t |= {"dt_bias": dt_bias.view(g.shape[2:]), "pool": torch.cat([initial_state_source[:1], initial_state_source])}
+    made, states = NUMERICS.oracle(t | {"slot": slots}, scalars, OP.workload({"KEEP": EACH})).values()
+    output.copy_(made.view(output.shape))
+    if not disable_state_update:
+        for token, places in enumerate(ssm_state_indices.view(-1, T).mT.long()):
+            initial_state[places] = states[:, token].to(initial_state.dtype)
+
+
+class RecurrentKernelOfFla:
+    """As fla-core 0.6.0 has it: a state is read by the accepted token's slot, and that after each token is written."""
+
+    def __getitem__(self, grid):
+        assert len(grid) == 1
+        return self.launch
+
+    def launch(
+        self, *, q, k, v, g, beta, A_log, dt_bias, o, h0, ht, cu_seqlens, ssm_state_indices, num_accepted_tokens,
+        lower_bound, scale, N, T, stride_init_state_token, stride_final_state_token, stride_indices_seq, BV,
+        ALLOW_NEG_EIGVAL, **others,
+    ):  # fmt: skip
+        assert all(each.is_contiguous() for each in (q, k, v, g, beta, o, ssm_state_indices))
+        assert cu_seqlens is None
+        assert (stride_init_state_token, stride_final_state_token) == (h0.stride(0), ht.stride(0))
+        assert all(others[name] for name in ("USE_QK_L2NORM_IN_KERNEL", "USE_GATE_IN_KERNEL", "APPLY_BETA_SIGMOID"))
+        assert others["STATE_V_FIRST"]
+        assert others["INPLACE_FINAL_STATE"]
+        indices = ssm_state_indices.flatten()[: N * stride_indices_seq].view(N, -1).long()
+        slots = indices.gather(1, num_accepted_tokens[:, None].long() - 1)[:, 0]
+        t = {"mixed_qkv": torch.cat([each.view(N, T, -1) for each in (q, k, v)], -1), "g": g, "b": beta}
+        t |= {"A_log": A_log, "dt_bias": dt_bias, "pool": torch.cat([h0[:1], h0]), "slot": slots.int() + 1}
+        scalars = {"scale": scale, "lower_bound": lower_bound or 0.0, "beta_limit": 2.0 if ALLOW_NEG_EIGVAL else 1.0}
+        output, states = NUMERICS.oracle(t, scalars, OP.workload({"KEEP": EACH})).values()
+        o.copy_(output)
+        for token in range(T):
+            ht[indices[:, token]] = states[:, token].to(ht.dtype)
+
+
+LIBRARIES = {
+    "kda-verify-fla": {"fla.ops.kda": {"fused_recurrent_kda": fused_recurrent_kda}},
+    "kda-verify-fla-pool": {"fla.ops.kda.fused_recurrent": {"fused_recurrent_kda_fwd_kernel": RecurrentKernelOfFla()}},
+    "kda-verify-flashinfer": {"flashinfer.kda": {"recurrent_kda": recurrent_kda}},
+}
+
+
+def clear(slot, output, states):
+    """As the launch that does so."""
+    output[slot <= 0] = 0
+    states[slot <= 0] = 0
+
+
 @pytest.mark.parametrize("scenario", ["typical", "padded"])
-@pytest.mark.parametrize(("gate", "state", "beta"), [(SOFTPLUS, 32, 1), (BOUNDED, 16, 2)])
-def test_fla_is_called_so_that_it_computes_the_op(monkeypatch, scenario, gate, state, beta):
-    entry = CATALOG.entries["kda-verify-fla"]
-    shape = OP.workload(SIZES | {"STATE": state, "GATE": gate, "BETA": beta, "KEEP": LAST})
+@pytest.mark.parametrize(("gate", "tokens"), [(SOFTPLUS, 3), (BOUNDED, 1)])
+@pytest.mark.parametrize(
+    ("name", "keep", "state", "beta"),
+    [
+        *(("kda-verify-fla", LAST, *each) for each in ((32, 1), (16, 2))),
+        *(("kda-verify-fla-pool", keep, *each) for keep in (LAST, EACH, NONE) for each in ((32, 1), (16, 2))),
+        *(("kda-verify-flashinfer", keep, 16, 1) for keep in (LAST, EACH, NONE)),
+    ],
+)
+def test_a_library_is_called_so_that_it_computes_the_op(monkeypatch, name, keep, state, beta, gate, tokens, scenario):
+    entry = CATALOG.entries[name]
+    size = 128 if name == "kda-verify-flashinfer" else SIZES["K"]
+    axes = {"T": tokens, "K": size, "V": size, "STATE": state, "GATE": gate, "BETA": beta, "KEEP": keep}
+    shape = OP.workload(SIZES | axes)
     assert not entry.kernel.check(shape)
     workspace = Workspace.make(OP.at(shape.axes), NUMERICS, shape, seed=2, device="cpu", scenario=scenario)
-    library = {"fla.ops.kda": {"fused_recurrent_kda": fused_recurrent_kda}}
-    run = load_with(monkeypatch, entry.source, library).bind(workspace.namespace, shape, entry.default.params)
+    module = load_with(monkeypatch, entry.source, LIBRARIES[name])
+    if hasattr(module, "padding"):
+        monkeypatch.setattr(module.padding, "clear", clear)
+    run = module.bind(workspace.namespace, shape, entry.default.params)
     assert failures(run, workspace, consult_oracle(workspace, NUMERICS), scenario, entry.kernel.in_place) == []
+
+
+@pytest.mark.parametrize("unable", [{}, {"STATE": 16, "BETA": 2}, {"STATE": 16, "KEEP": NONE, "K": 64, "V": 64}])
+def test_flashinfer_says_what_it_cannot_do(unable):
+    assert CATALOG.entries["kda-verify-flashinfer"].kernel.check(OP.workload(unable)).startswith("FlashInfer's")
 
 
 @pytest.mark.parametrize(("keep", "kept"), [(LAST, 1), (EACH, 4), (NONE, 0)])
