@@ -91,14 +91,43 @@ def chunk_kda(
     return made["output"][None].to(v.dtype), made["new_state"].float()
 
 
-@pytest.mark.parametrize("gate", [SOFTPLUS, BOUNDED])
-def test_fla_is_called_so_that_it_computes_the_op(monkeypatch, gate):
-    entry = CATALOG.entries["kda-prefill-fla"]
-    shape = OP.workload({**SIZES, "GATE": gate, "lengths": (65, 0, 3)})
+def kimi_delta_attention(
+    q, k, v, g, beta, cu_seqlens, *, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
+    use_beta_sigmoid_in_kernel, safe_gate, gate_lower_bound, a_log, dt_bias,
+):  # fmt: skip
+    """As cudnn-frontend 1.32.0 has it: with `safe_gate` the gate is bounded, by -5 where no bound is given."""
+    assert output_final_state
+    assert use_qk_l2norm_in_kernel
+    assert use_beta_sigmoid_in_kernel
+    assert safe_gate
+    assert cu_seqlens.dtype == torch.int32
+    t = {"q": q, "k": k, "v": v, "g": g, "b": beta, "A_log": a_log, "dt_bias": dt_bias, "state": initial_state}
+    bound = -5.0 if gate_lower_bound is None else gate_lower_bound
+    made = NUMERICS.oracle(t | {"cu_seqlens": cu_seqlens}, {"scale": scale, "lower_bound": bound})
+    return made["output"].to(v.dtype), made["new_state"].float()
+
+
+LIBRARIES = {
+    "kda-prefill-fla": {"fla.ops.kda": {"chunk_kda": chunk_kda}},
+    "kda-prefill-cudnn": {"cudnn.linear_attention.ops": {"kimi_delta_attention": kimi_delta_attention}},
+}
+
+
+@pytest.mark.parametrize(("name", "gate"), [("kda-prefill-fla", SOFTPLUS), *((name, BOUNDED) for name in LIBRARIES)])
+def test_a_library_is_called_so_that_it_computes_the_op(monkeypatch, name, gate):
+    entry = CATALOG.entries[name]
+    sizes = {"H": 2, "K": 128, "V": 128} if name.endswith("cudnn") else SIZES
+    shape = OP.workload({**sizes, "GATE": gate, "lengths": (65, 0, 3)})
+    assert not entry.kernel.check(shape)
     workspace = Workspace.make(OP.at(shape.axes), NUMERICS, shape, seed=2, device="cpu", scenario="typical")
-    library = {"fla.ops.kda": {"chunk_kda": chunk_kda}}
-    run = load_with(monkeypatch, entry.source, library).bind(workspace.namespace, shape, entry.default.params)
+    run = load_with(monkeypatch, entry.source, LIBRARIES[name]).bind(workspace.namespace, shape, entry.default.params)
     assert failures(run, workspace, consult_oracle(workspace, NUMERICS), "typical", entry.kernel.in_place) == []
+
+
+def test_cudnn_takes_no_softplus_that_it_would_compute_as_a_bounded_gate():
+    check = CATALOG.entries["kda-prefill-cudnn"].kernel.check
+    assert "softplus" in check(OP.workload({"GATE": SOFTPLUS, "lengths": (64,)}))
+    assert "128" in check(OP.workload({"K": 64, "V": 64, "lengths": (64,)}))
 
 
 @pytest.mark.parametrize(
