@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.launch import load_numerics
 from gdnbench.launch.workspace import Workspace
-from gdnbench.verify.check import Oracle, verify_launcher
+from gdnbench.verify.check import Oracle, consult_oracle, verify_launcher
 
 Library = Mapping[str, Mapping[str, Any]]
 """By module, what it has by name."""
@@ -44,3 +46,15 @@ def failures(run: Any, workspace: Workspace, expected: Oracle, scenario: str, in
         gate for _ in range(2) for gate in verify_launcher(run, workspace, expected, scenario, lambda: None, in_place)
     ]
     return [gate.reason for gate in gates if not gate.passed]
+
+
+def failures_with(
+    monkeypatch: pytest.MonkeyPatch, entry: CatalogEntry, library: Library, scenario: str, axes: Mapping[str, Any]
+) -> list[str]:
+    """Why a kernel that is loaded with a library of our making fails its op's gates."""
+    op, numerics = entry.op, load_numerics(entry.op, entry.op_folder)
+    shape = op.workload(axes)
+    workspace = Workspace.make(op.at(shape.axes), numerics, shape, seed=2, device="cpu", scenario=scenario)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")  # of launches around the library's
+    run = load_with(monkeypatch, entry.source, library).bind(workspace.namespace, shape, entry.default.params)
+    return failures(run, workspace, consult_oracle(workspace, numerics), scenario, entry.kernel.in_place)

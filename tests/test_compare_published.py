@@ -13,12 +13,14 @@ from gdnbench.profile.ncu.quantities import value_of
 from gdnbench.profile.ncu.store import read_profiles
 
 TABLES = [
-    *("b200", "b200-cupti", "b200-final", "b200-hints", "contest", "flashinfer", "flashqla", "fp8-gemm-pos", "nvfp4"),
+    *("b200", "b200-cupti", "b200-final", "b200-hints", "contest", "flashinfer", "flashqla", "fp8-gemm-pos"),
+    *("gb200-kda-layer", "gb300-kda", "h100-kda", "h20-kda", "nvfp4"),
     *("rtx3090", "rtx3090-bv", "rtx3090-cupti", "rtx3090-final", "rtx3090-hints", "rtx3090-ncu"),
 ]
 GPUS = {"contest": "b200", "flashinfer": "b200", "flashqla": "h200", "fp8-gemm-pos": "b200", "nvfp4": "b200"}
 """Of the others it is in the name."""
-OPS = {"flashqla": "prefill", "fp8-gemm-pos": "fp8-gemm-pos", "nvfp4": "nvfp4-"}
+OPS = {"flashqla": "prefill", "fp8-gemm-pos": "fp8-gemm-pos", "nvfp4": "nvfp4-", "gb200-kda-layer": "kda-layer"}
+OPS |= dict.fromkeys(("gb300-kda", "h100-kda", "h20-kda"), "kda-prefill")
 HEADER = ",".join((*PUBLISHED_COLUMNS[:2], "B", "HQ", "HV", "K", "V", *PUBLISHED_COLUMNS[2:]))
 ROW = "decode,decode-v4,1,4,8,128,128,nvbench,7.07,b200,a paper,2026-02-24,"
 

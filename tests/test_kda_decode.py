@@ -3,14 +3,13 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from library_data import failures, load_with
+from library_data import failures_with
 from planted import CATALOG, reference_errors
 from verified_kernels import gate_statuses
 
 from gdnbench.catalog.request import parse_workloads
-from gdnbench.launch import Workspace, load_numerics
+from gdnbench.launch import load_numerics
 from gdnbench.model.workload import Shape
-from gdnbench.verify.check import consult_oracle
 
 OP = CATALOG.ops["kda-decode"]
 NUMERICS = load_numerics(OP, CATALOG.op_folders[OP.name])
@@ -138,16 +137,17 @@ def updated(tensors, pool, slots, **scalars):
     return made["output"]
 
 
+INSIDE_FLA = ("use_qk_l2norm_in_kernel", "use_gate_in_kernel", "use_beta_sigmoid_in_kernel")
+INSIDE_FLASHINFER = ("use_qk_l2norm_in_kernel", "use_gate_in_kernel", "beta_is_logit")
+"""What a library works out within the kernel, where it is asked to."""
+
+
 def fused_recurrent_kda_fwd(
-    q, k, v, g, beta, *, A_log, dt_bias, initial_state, scale, inplace_final_state, state_v_first, ssm_state_indices,
-    use_qk_l2norm_in_kernel, use_gate_in_kernel, use_beta_sigmoid_in_kernel, allow_neg_eigval, lower_bound, out,
+    q, k, v, g, beta, *, A_log, dt_bias, initial_state, scale, ssm_state_indices, allow_neg_eigval, lower_bound, out,
+    **flags,
 ):  # fmt: skip
     """As fla-core 0.6.0 has it: every slot is one of the pool, and dense tensors are taken for granted."""
-    assert inplace_final_state
-    assert state_v_first
-    assert use_qk_l2norm_in_kernel
-    assert use_gate_in_kernel
-    assert use_beta_sigmoid_in_kernel
+    assert flags == dict.fromkeys((*INSIDE_FLA, "state_v_first", "inplace_final_state"), True)
     assert ssm_state_indices.dtype == torch.int32
     assert int(ssm_state_indices.min()) >= 0
     assert out.is_contiguous()
@@ -158,13 +158,11 @@ def fused_recurrent_kda_fwd(
 
 
 def recurrent_kda(
-    q, k, v, g, beta, *, A_log, dt_bias, scale, initial_state, use_qk_l2norm_in_kernel, use_gate_in_kernel, lower_bound,
-    cu_seqlens, ssm_state_indices, output, beta_is_logit, backend,
+    q, k, v, g, beta, *, A_log, dt_bias, scale, initial_state, lower_bound, cu_seqlens, ssm_state_indices, output,
+    backend, **flags,
 ):  # fmt: skip
     """As flashinfer 0.7.2 has it: each token is a sequence; slots below 0 are padding, and get zeros; 0 is live."""
-    assert use_qk_l2norm_in_kernel
-    assert use_gate_in_kernel
-    assert beta_is_logit
+    assert flags == dict.fromkeys(INSIDE_FLASHINFER, True)
     assert backend == "cute-dsl"
     assert cu_seqlens.dtype == ssm_state_indices.dtype == torch.int32
     assert cu_seqlens.tolist() == [*range(q.shape[1] + 1)]
@@ -192,19 +190,17 @@ LIBRARIES = {
     ("name", "state", "beta"), [("kda-decode-fla", 32, 1), ("kda-decode-fla", 16, 2), ("kda-decode-flashinfer", 16, 1)]
 )
 def test_a_library_is_called_so_that_it_computes_the_op(monkeypatch, name, state, beta, gate, scenario):
-    entry = CATALOG.entries[name]
-    shape = OP.workload(SIZES | {"K": 64, "V": 64, "STATE": state, "GATE": gate, "BETA": beta})
-    assert not entry.kernel.check(shape)
-    workspace = Workspace.make(OP.at(shape.axes), NUMERICS, shape, seed=2, device="cpu", scenario=scenario)
-    run = load_with(monkeypatch, entry.source, LIBRARIES[name]).bind(workspace.namespace, shape, entry.default.params)
-    assert failures(run, workspace, consult_oracle(workspace, NUMERICS), scenario, entry.kernel.in_place) == []
+    axes = SIZES | {"K": 64, "V": 64, "STATE": state, "GATE": gate, "BETA": beta}
+    assert failures_with(monkeypatch, CATALOG.entries[name], LIBRARIES[name], scenario, axes) == []
 
 
 @pytest.mark.parametrize(
     "unable", [{}, {"STATE": 16, "BETA": 2}, {"STATE": 16, "V": 64}, {"STATE": 16, "K": 96, "V": 96}]
 )
 def test_flashinfer_says_what_it_cannot_do(unable):
-    assert CATALOG.entries["kda-decode-flashinfer"].kernel.check(OP.workload(unable)).startswith("FlashInfer's")
+    check = CATALOG.entries["kda-decode-flashinfer"].kernel.check
+    assert check(OP.workload(unable)).startswith("FlashInfer's")
+    assert not check(OP.workload({"STATE": 16}))
 
 
 KERNELS = (

@@ -4,16 +4,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 from faults import answer
-from library_data import failures, load_with
+from library_data import failures_with
 from test_kda_decode import BOUNDED, CATALOG, SOFTPLUS, failed_gates, fused_recurrent_kda_fwd, rule
 from test_kda_decode import CONFUSED as CONFUSED_IN_DECODE
 from test_layer_libraries import NormOfFla, update_of_fla
 from verified_kernels import gate_statuses
 
 from gdnbench.errors import ShapeError
-from gdnbench.launch import Workspace, load_numerics
+from gdnbench.launch import load_numerics
 from gdnbench.model.workload import Shape
-from gdnbench.verify.check import consult_oracle
 
 OP = CATALOG.ops["kda-layer"]
 NUMERICS = load_numerics(OP, CATALOG.op_folders[OP.name])
@@ -48,8 +47,8 @@ def test_the_oracle_is_the_rule(kind, gate, state):
 
 
 OF_THE_RULE = (
-    "exp2 transposed narrow-decay narrow-beta grouped-rates bias-by-channel one-decay late-decay early-output "
-    "live-padding"
+    "exp2 transposed narrow-decay narrow-beta narrow-rate grouped-rates grouped-bias bias-by-channel one-decay "
+    "late-decay early-output live-padding"
 )
 CONFUSED = {name: CONFUSED_IN_DECODE[name] for name in OF_THE_RULE.split()} | {
     "clamped": {"lower_bound * torch.sigmoid(rate * raw)": "(-rate * F.softplus(raw)).clamp(min=lower_bound)"},
@@ -123,11 +122,8 @@ LIBRARIES = {
 @pytest.mark.parametrize(("gate", "state"), [(SOFTPLUS, 32), (BOUNDED, 16)])
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_a_library_is_called_so_that_it_computes_the_op(monkeypatch, name, state, gate, scenario):
-    entry = CATALOG.entries[name]
-    shape = OP.workload(SIZES | {"STATE": state, "GATE": gate})
-    workspace = Workspace.make(OP.at(shape.axes), NUMERICS, shape, seed=2, device="cpu", scenario=scenario)
-    run = load_with(monkeypatch, entry.source, LIBRARIES[name]).bind(workspace.namespace, shape, entry.default.params)
-    assert failures(run, workspace, consult_oracle(workspace, NUMERICS), scenario, entry.kernel.in_place) == []
+    axes = SIZES | {"STATE": state, "GATE": gate}
+    assert failures_with(monkeypatch, CATALOG.entries[name], LIBRARIES[name], scenario, axes) == []
 
 
 def test_kernels_say_what_they_cannot_do():

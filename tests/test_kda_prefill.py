@@ -4,12 +4,11 @@ from itertools import pairwise
 
 import pytest
 import torch
-from library_data import failures, load_with
-from test_kda_decode import BOUNDED, CATALOG, SOFTPLUS, failed_gates, rule
+from library_data import failures_with
+from test_kda_decode import BOUNDED, CATALOG, INSIDE_FLA, SOFTPLUS, failed_gates, rule
 from verified_kernels import gate_statuses
 
-from gdnbench.launch import Workspace, load_numerics
-from gdnbench.verify.check import consult_oracle
+from gdnbench.launch import load_numerics
 
 OP = CATALOG.ops["kda-prefill"]
 NUMERICS = load_numerics(OP, CATALOG.op_folders[OP.name])
@@ -51,6 +50,9 @@ CONFUSED = {
     "shifted-chunk": {"to_end = (since[..., -1:, :] - since)": "to_end = (since[..., -1:, :] - since - nats)"},
     "grouped-rates": {"torch.exp(t.A_log)": "torch.exp(t.A_log)[::2].repeat_interleave(2)"},
     "grouped-bias": {"t.g.float() + t.dt_bias": "t.g.float() + t.dt_bias[::2].repeat_interleave(2, dim=0)"},
+    "narrow-beta": {"torch.sigmoid(t.b.float())": "torch.sigmoid(t.b)"},
+    "narrow-nats": {"since = nats.cumsum": "nats = nats.bfloat16().float(); since = nats.cumsum"},
+    "narrow-rate": {"torch.exp(t.A_log)": "torch.exp(t.A_log.bfloat16().float())"},
     "no-epsilon": {" + EPS": ""},
     "state-in-bf16": {"outputs.append(output)": "outputs.append(output); state = state.bfloat16().float()"},
     "clamped": {"lower_bound * torch.sigmoid(rate * x)": "(-rate * F.softplus(x)).clamp(min=lower_bound)"},
@@ -73,38 +75,35 @@ def test_a_confusion_is_refused(found, name):
             assert any("roundoff" in each for each in found[name, gate]), gate
 
 
+def prefilled(q, k, v, g, b, A_log, dt_bias, state, cu_seqlens, scale, lower_bound):
+    """Outputs in the type of v, and states in fp32."""
+    t = {"q": q, "k": k, "v": v, "g": g, "b": b, "A_log": A_log, "dt_bias": dt_bias.view(g.shape[1:]), "state": state}
+    made = NUMERICS.oracle(t | {"cu_seqlens": cu_seqlens}, {"scale": scale, "lower_bound": lower_bound})
+    return made["output"].to(v.dtype), made["new_state"].float()
+
+
 def chunk_kda(
-    q, k, v, g, beta, *, A_log, dt_bias, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
-    use_gate_in_kernel, use_beta_sigmoid_in_kernel, safe_gate, lower_bound, state_v_first, cu_seqlens, cu_seqlens_cpu,
+    q, k, v, g, beta, *, A_log, dt_bias, scale, initial_state, safe_gate, lower_bound, cu_seqlens, cu_seqlens_cpu,
+    **flags,
 ):  # fmt: skip
     """As fla-core 0.6.0 has it."""
-    assert output_final_state
-    assert use_qk_l2norm_in_kernel
-    assert use_gate_in_kernel
-    assert use_beta_sigmoid_in_kernel
-    assert state_v_first
+    assert flags == dict.fromkeys((*INSIDE_FLA, "state_v_first", "output_final_state"), True)
     assert safe_gate == (lower_bound is not None)
     torch.testing.assert_close(cu_seqlens, cu_seqlens_cpu)
-    t = {"q": q[0], "k": k[0], "v": v[0], "g": g[0], "b": beta[0], "A_log": A_log, "state": initial_state}
-    t |= {"dt_bias": dt_bias.view(g.shape[2:]), "cu_seqlens": cu_seqlens}
-    made = NUMERICS.oracle(t, {"scale": scale, "lower_bound": lower_bound or 0.0})
-    return made["output"][None].to(v.dtype), made["new_state"].float()
+    tensors = [each[0] for each in (q, k, v, g, beta)]
+    output, state = prefilled(*tensors, A_log, dt_bias, initial_state, cu_seqlens, scale, lower_bound or 0.0)
+    return output[None], state
 
 
 def kimi_delta_attention(
-    q, k, v, g, beta, cu_seqlens, *, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
-    use_beta_sigmoid_in_kernel, safe_gate, gate_lower_bound, a_log, dt_bias,
-):  # fmt: skip
+    q, k, v, g, beta, cu_seqlens, *, scale, initial_state, gate_lower_bound, a_log, dt_bias, **flags
+):
     """As cudnn-frontend 1.32.0 has it: with `safe_gate` the gate is bounded, by -5 where no bound is given."""
-    assert output_final_state
-    assert use_qk_l2norm_in_kernel
-    assert use_beta_sigmoid_in_kernel
-    assert safe_gate
+    inside = ("use_qk_l2norm_in_kernel", "use_beta_sigmoid_in_kernel", "safe_gate", "output_final_state")
+    assert flags == dict.fromkeys(inside, True)
     assert cu_seqlens.dtype == torch.int32
-    t = {"q": q, "k": k, "v": v, "g": g, "b": beta, "A_log": a_log, "dt_bias": dt_bias, "state": initial_state}
     bound = -5.0 if gate_lower_bound is None else gate_lower_bound
-    made = NUMERICS.oracle(t | {"cu_seqlens": cu_seqlens}, {"scale": scale, "lower_bound": bound})
-    return made["output"].to(v.dtype), made["new_state"].float()
+    return prefilled(q, k, v, g, beta, a_log, dt_bias, initial_state, cu_seqlens, scale, bound)
 
 
 LIBRARIES = {
@@ -115,17 +114,14 @@ LIBRARIES = {
 
 @pytest.mark.parametrize(("name", "gate"), [("kda-prefill-fla", SOFTPLUS), *((name, BOUNDED) for name in LIBRARIES)])
 def test_a_library_is_called_so_that_it_computes_the_op(monkeypatch, name, gate):
-    entry = CATALOG.entries[name]
     sizes = {"H": 2, "K": 128, "V": 128} if name.endswith("cudnn") else SIZES
-    shape = OP.workload({**sizes, "GATE": gate, "lengths": (65, 0, 3)})
-    assert not entry.kernel.check(shape)
-    workspace = Workspace.make(OP.at(shape.axes), NUMERICS, shape, seed=2, device="cpu", scenario="typical")
-    run = load_with(monkeypatch, entry.source, LIBRARIES[name]).bind(workspace.namespace, shape, entry.default.params)
-    assert failures(run, workspace, consult_oracle(workspace, NUMERICS), "typical", entry.kernel.in_place) == []
+    axes = {**sizes, "GATE": gate, "lengths": (65, 0, 3)}
+    assert failures_with(monkeypatch, CATALOG.entries[name], LIBRARIES[name], "typical", axes) == []
 
 
 def test_cudnn_takes_no_softplus_that_it_would_compute_as_a_bounded_gate():
     check = CATALOG.entries["kda-prefill-cudnn"].kernel.check
+    assert not check(OP.workload({"lengths": (64,)}))
     assert "softplus" in check(OP.workload({"GATE": SOFTPLUS, "lengths": (64,)}))
     assert "128" in check(OP.workload({"K": 64, "V": 64, "lengths": (64,)}))
 
