@@ -3,12 +3,11 @@
 import pytest
 import torch
 from decode_workloads import decode_at
-from library_data import failures, load_with
+from library_data import failures_with, load_with
 from torch import einsum
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import Workspace, load_numerics
-from gdnbench.verify.check import consult_oracle
 
 CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]
@@ -57,11 +56,7 @@ def load(monkeypatch, name):
 @pytest.mark.parametrize("scenario", DECODE.scenarios)
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_the_library_is_called_so_that_it_computes_the_op(monkeypatch, name, scenario):
-    entry = CATALOG.entries[name]
-    workspace = Workspace.make(DECODE, NUMERICS, SMALL, seed=2, device="cpu", scenario=scenario)
-    expected = consult_oracle(workspace, NUMERICS)
-    run = load(monkeypatch, name).bind(workspace.namespace, SMALL, entry.default.params)
-    assert failures(run, workspace, expected, scenario, entry.kernel.in_place) == []
+    assert failures_with(monkeypatch, CATALOG.entries[name], LIBRARIES[name], scenario, SMALL.axes) == []
 
 
 def test_flashinfer_is_given_the_outputs_to_write_and_fla_makes_its_own(monkeypatch):
