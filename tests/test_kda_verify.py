@@ -102,6 +102,7 @@ def recurrent_kda(
     """As flashinfer 0.7.2 has it: packed sequences of as many tokens write states to slots, or [B, T] writes none."""
     assert flags == dict.fromkeys(INSIDE_FLASHINFER, True)
     assert backend == "cute-dsl"
+    assert all(each.is_contiguous() for each in (q, k, v, g, beta, output))
     assert initial_state_source.dtype == torch.bfloat16
     assert int(initial_state_indices.min()) >= 0
     T = q.shape[1] if disable_state_update else 1 + (num_spec_tokens or 0)

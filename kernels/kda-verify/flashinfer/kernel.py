@@ -2,7 +2,8 @@
 
 The recurrence reads a sequence's first state from one pool and writes that after each token to a slot of another: here
 to its place among the outputs, and for the last state alone all to the same place, in turn. Padding is computed like
-others, from slot 0, and cleared. Both compile at their first call, and take dense q, k and v.
+others, from slot 0, and cleared. Both compile at their first call. The recurrence reads q, k and v as dense without
+asking: of views of the packed tokens it gives wrong numbers.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tens
     def launch() -> tuple[torch.Tensor, torch.Tensor]:
         q, k, v = t.mixed_qkv.split((H * K, H * K, H * V), dim=-1)
         recurrent_kda(
-            q.reshape(*packed, H, K),
-            k.reshape(*packed, H, K),
-            v.reshape(*packed, H, V),
+            q.contiguous().view(*packed, H, K),
+            k.contiguous().view(*packed, H, K),
+            v.contiguous().view(*packed, H, V),
             t.g.view(*packed, H, K),
             t.b.view(*packed, H),
             A_log=t.A_log,
