@@ -93,6 +93,7 @@ class Machine:
         self._has_mbarriers = any(each.name == "mbarrier" for each in program.instructions)
         self.launches = EarlierLaunches(self.ordering, self.warp, warps * program.cluster)
         self.memory = Memory(self, tensors, variables, granule, polls, sectors)
+        self._polls = polls
         self._registers: dict[str, Array] = {}
         self.handlers: dict[int, Handler] = {}  # by the number of the instruction, once looked up
         # Shape (lanes,), number of the last barrier instruction of a lane
@@ -236,6 +237,8 @@ class Machine:
             count = INSTRUCTIONS_A_TURN if len(places) > 1 else limit
             is_spent = self._run_group(execute, int(chosen), stop, count)
             turn = turn + 1 if is_spent else 0
+            if is_spent:
+                self._release_met()  # they may be whom the loop waits for
             if self.ordering.now > limit:
                 self.findings.add(Fault.ENDLESS, self.instruction.at, f"still runs after {limit:,} instructions")
                 return
@@ -246,7 +249,10 @@ class Machine:
         self.lanes = self._every if self.is_whole else lanes
 
     def _run_group(self, execute: Execute, first: int, stop: int, count: int) -> bool:
-        """Runs the selected lanes until they diverge, wait or reach `stop`; returns whether `count` ran out."""
+        """Runs the selected lanes until they diverge, wait or reach `stop`; returns whether others should have a turn.
+
+        That is so when `count` ran out, or when a flag was loaded, which another lane may have to set.
+        """
         self.step = first
         for _ in range(count):
             if self.step >= len(self.program.instructions):
@@ -259,22 +265,15 @@ class Machine:
             following = execute(self)
             if following == APART:
                 return False
-            self.step = following
+            is_poll, self.step = self.step in self._polls, following
+            if is_poll:
+                break
         self.pc[self.lanes] = self.step
         return True
 
     def _release(self) -> bool:
         """Lets waiting lanes go on if they can and returns whether any do; else reports those that wait for ever."""
-        ended = self.state == LaneState.ENDED
-        free, numbers, are_all_meant = self.barriers.released(ended)
-        if len(free):
-            self._check_aligned(free)
-            self.ordering.join(free, self.block[free], numbers)
-            self.ordering.join_ended(free[are_all_meant], np.flatnonzero(ended))
-            self.has_met[free] = True
-            self.state[free] = LaneState.RUNS
-            return True
-        if self.cluster_barriers_changed():
+        if self._release_met() or self.cluster_barriers_changed():
             return True
         stuck = np.flatnonzero((self.state != LaneState.ENDED) & (self.state != LaneState.RUNS))
         if not len(stuck):
@@ -286,6 +285,19 @@ class Machine:
             return True
         self._note_stuck(stuck)
         return False
+
+    def _release_met(self) -> bool:
+        """Lets lanes go on whose block's barrier is complete; returns whether there are any."""
+        ended = self.state == LaneState.ENDED
+        free, numbers, are_all_meant = self.barriers.released(ended)
+        if not len(free):
+            return False
+        self._check_aligned(free)
+        self.ordering.join(free, self.block[free], numbers)
+        self.ordering.join_ended(free[are_all_meant], np.flatnonzero(ended))
+        self.has_met[free] = True
+        self.state[free] = LaneState.RUNS
+        return True
 
     def converged(self) -> None:
         """Records that the running lanes reconverged with their warps, which orders no memory."""
