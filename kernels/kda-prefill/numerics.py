@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import torch
 
@@ -21,9 +21,12 @@ from gdnbench.decays import channel_gate_of_profile
 from gdnbench.launch import load_file
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from gdnbench import Shape
 
 Tensors = dict[str, torch.Tensor]
+Known = TypeVar("Known", "_Known", "_Rounded")
 
 prefill = load_file(Path(__file__).parent.parent / "prefill" / "numerics.py")
 
@@ -36,6 +39,7 @@ LARGE = 1e3
 SMALL = 2.0**-10  # of keys and queries: the norms' epsilon is then as large as their squares
 COMMON = 2.0  # times a vector that keys have in common, where they are alike
 BLOCK = 16  # tokens
+AT_ONCE = 16  # chunks whose own part is worked out at once
 LEAST_DECAY = 2.0**-26 * 2.0**8  # what is kept less of may be forgotten, in unit roundoffs of bf16
 
 
@@ -88,30 +92,56 @@ def make_inputs(shape: Shape, seed: int, device: str, scenario: str) -> tuple[Te
 
 
 def oracle(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
-    """The outputs in float64, a chunk of all sequences at a time, so that 8,192 tokens take some hundred launches.
+    """The outputs in float64, a chunk of all sequences at a time; what needs no state for many chunks at once.
 
     Exact as the recurrence token by token is: all exponents are of differences, and at most 0.
     """
     t, chunks = _Chunks.of(tensors, scalars, torch.float64), prefill.Chunks.cut(tensors["cu_seqlens"])
     state, output = tensors["state"].double()[chunks.sequences], torch.empty_like(t.v)
-    for step in chunks.steps:
+    for step, known in _known(t, chunks.steps, _Known.of):
         count = step.stop - step.start
-        output[step], state[:count] = _advance(t.at(step), state[:count])
+        u = known.w - known.y @ state[:count].mT
+        output[step] = known.queries @ state[:count].mT + known.products @ u
+        state[:count] = known.whole * state[:count] + u.mT @ known.keys
     new_state = torch.empty_like(state)
     new_state[chunks.sequences] = state
     return {"output": scalars["scale"] * chunks.scatter(output, len(tensors["v"])), "new_state": new_state}
 
 
-def _advance(t: _Chunks, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """One chunk of each sequence: its outputs, not scaled, and the state after it."""
-    since = t.nats.cumsum(-2)
-    kept = since.exp()
-    coupling, products = _pairs(torch.stack([t.k, t.q]), t.k, since)
-    coupling = t.beta * coupling.tril(-1)
-    right = t.beta * (t.v - (kept * t.k) @ state.mT)
-    u = torch.linalg.solve_triangular(coupling, right, upper=False, unitriangular=True)
-    left = kept[..., -1:, :] * state + u.mT @ ((since[..., -1:, :] - since).exp() * t.k)
-    return (kept * t.q) @ state.mT + products @ u, left
+class _Known(NamedTuple):
+    """Of chunks [chunks, H, CHUNK, …], what they tell without the state, in the module's names."""
+
+    w: torch.Tensor
+    y: torch.Tensor
+    queries: torch.Tensor  # Q ∘ G
+    products: torch.Tensor  # P
+    keys: torch.Tensor  # K ∘ (G_C / G)
+    whole: torch.Tensor  # G_C, [chunks, H, 1, K]
+
+    @classmethod
+    def of(cls, t: _Chunks) -> _Known:
+        since = t.nats.cumsum(-2)
+        kept = since.exp()
+        coupling, products = _pairs(torch.stack([t.k, t.q]), t.k, since)
+        right = t.beta * torch.cat([t.v, kept * t.k], dim=-1)
+        coupling = t.beta * coupling.tril(-1)
+        solved = torch.linalg.solve_triangular(coupling, right, upper=False, unitriangular=True)
+        w, y = solved.split([t.v.shape[-1], t.k.shape[-1]], dim=-1)
+        return cls(w, y, kept * t.q, products, (since[..., -1:, :] - since).exp() * t.k, kept[..., -1:, :])
+
+
+def _known(
+    t: _Chunks, steps: tuple[slice, ...], find: Callable[[_Chunks], Known]
+) -> Iterator[tuple[slice, Known]]:
+    """Yields each step with what `find` finds of its chunks, for which it is called with those of some steps at once."""
+    while steps:
+        begin, count = steps[0].start, 1
+        while count < len(steps) and steps[count].stop - begin <= AT_ONCE:
+            count += 1
+        found = find(t.at(slice(begin, steps[count - 1].stop)))
+        for step in steps[:count]:
+            yield step, type(found)(*(each[step.start - begin : step.stop - begin] for each in found))
+        steps = steps[count:]
 
 
 @dataclass(frozen=True)
@@ -163,11 +193,11 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     none = at.new_zeros(*at.shape[:2], prefill.CHUNK, 1)
     off = _Variance(torch.zeros_like(at), none.expand(*none.shape[:3], at.shape[2]), none.expand_as(t.k[: len(at)]))
     output, last = torch.empty_like(t.v), torch.empty_like(at)
-    for step in chunks.steps:
+    for step, known in _known(t, chunks.steps, _Rounded.of):
         count, done = step.stop - step.start, chunks.sequences[step.stop - step.start : len(at)]
         last[done] = off.all[count:]
         at, off = at[:count], _Variance(*(each[:count] for each in off))
-        output[step], at, off = _take(t.at(step), at, off)
+        output[step], at, off = _take(known, at, off)
     last[chunks.sequences[: len(at)]] = off.all
     return {
         "output": scalars["scale"] * chunks.scatter(output, len(tensors["v"])).sqrt(),
@@ -196,42 +226,76 @@ class _Variance(NamedTuple):
         return rows.square() @ self.elements.mT + (rows @ self.keys.mT).square() @ self.written
 
 
-def _take(t: _Chunks, state: torch.Tensor, off: _Variance) -> tuple[torch.Tensor, torch.Tensor, _Variance]:
+class _Rounded(NamedTuple):
+    """What `_take` takes of chunks, [chunks, H, CHUNK, …]: squares are of what they are named after."""
+
+    w: torch.Tensor
+    y: torch.Tensor
+    keys: torch.Tensor  # beta K ∘ G
+    queries: torch.Tensor  # Q ∘ G, and what of it may be dropped
+    last_keys: torch.Tensor  # K ∘ (G_C / G)
+    whole: torch.Tensor  # G_C, [chunks, H, 1, K]
+    inverse2: torch.Tensor  # of (I + A)⁻¹
+    known2: torch.Tensor  # W² and what comes of V
+    keys2: torch.Tensor
+    coupling_off: torch.Tensor
+    products2: torch.Tensor
+    products_off: torch.Tensor
+    faded: torch.Tensor  # K ∘ (G_C / G), as errors shrink
+    shrunk2: torch.Tensor  # of an error in the state, [chunks, H, 1, K]
+    kept_off2: torch.Tensor  # of G_C, [chunks, H, 1, K]
+    written_off2: torch.Tensor  # of what a row of U is written with
+
+    @classmethod
+    def of(cls, t: _Chunks) -> _Rounded:
+        since = t.nats.cumsum(-2)
+        kept = since.exp()
+        both = torch.stack([t.k, t.q])
+        coupling, products = _pairs(both, t.k, since)
+        keys_off, queries_off = 4 * _pairs(both.square(), t.k.square(), 2 * since)  # of their four factors
+        coupling = t.beta * coupling.tril(-1)
+        eye = torch.eye(prefill.CHUNK, device=since.device)
+        inverse = torch.linalg.solve_triangular(eye + coupling, eye.expand_as(coupling), upper=False, unitriangular=True)
+        values, keys, solved = t.beta * t.v, t.beta * kept * t.k, inverse.square()
+        w, y = inverse @ values, inverse @ keys
+        shrink = torch.log1p(-t.beta * (2 - t.beta) / t.k.shape[-1]).cumsum(-2)
+        until, whole = since[..., -1:, :] - since, kept[..., -1:, :]
+        faded = (until + (shrink[..., -1:, :] - shrink) / 2).exp() * t.k
+        kept_off = whole * prefill.FP32_IN_BF16 * (prefill.CHUNK + t.nats_off.sum(-2, keepdim=True)) + LEAST_DECAY
+        return cls(
+            w,
+            y,
+            keys,
+            (kept + LEAST_DECAY) * t.q,
+            until.exp() * t.k,
+            whole,
+            solved,
+            w.square() + 2 * solved @ values.square(),
+            2 * y.square() + 2 * solved @ keys.square(),
+            coupling.square() + t.beta.square() * keys_off.tril(-1),
+            products.square(),
+            2 * products.square() + queries_off,
+            faded,
+            whole.square() * shrink[..., -1:, :].exp(),
+            kept_off.square(),
+            2 * faded.square() + LEAST_DECAY**2 * t.k.square(),
+        )
+
+
+def _take(t: _Rounded, state: torch.Tensor, off: _Variance) -> tuple[torch.Tensor, torch.Tensor, _Variance]:
     """One chunk of each sequence: the variance of its outputs, the state after it, and the variance of that.
 
     Each comment says of which value the line has the variance.
     """
-    since = t.nats.cumsum(-2)
-    kept = since.exp()
-    both = torch.stack([t.k, t.q])
-    coupling, products = _pairs(both, t.k, since)
-    keys_off, queries_off = 4 * _pairs(both.square(), t.k.square(), 2 * since)  # of their four factors
-    coupling = t.beta * coupling.tril(-1)
-    coupling_off, products_off = (
-        coupling.square() + t.beta.square() * keys_off.tril(-1),
-        products.square() + queries_off,
-    )
-    eye = torch.eye(prefill.CHUNK, device=since.device)
-    inverse = torch.linalg.solve_triangular(eye + coupling, eye.expand_as(coupling), upper=False, unitriangular=True)
-    values, keys = t.beta * t.v, t.beta * kept * t.k
-    w, y = inverse @ values, inverse @ keys
-    u = w - y @ state.mT
-
-    s2, u2, solved = state.square(), u.square(), inverse.square()
-    own = u2 + w.square() + 2 * solved @ values.square() + solved @ (coupling_off @ u2)  # U, had S no error
-    own += solved @ (keys @ state.mT).square() + (2 * y.square() + 2 * solved @ keys.square()) @ s2.mT
-    total = own + off.times(y)  # U
-    read = (kept + LEAST_DECAY) * t.q
-    size = 3 * read.square() @ s2.mT + off.times(read) + products.square() @ total + (products_off + products**2) @ u2
-
-    shrink = torch.log1p(-t.beta * (2 - t.beta) / t.k.shape[-1]).cumsum(-2)
-    until = since[..., -1:, :] - since
-    faded = (until + (shrink[..., -1:, :] - shrink) / 2).exp() * t.k
-    whole = kept[..., -1:, :]
-    kept_off = whole * prefill.FP32_IN_BF16 * (prefill.CHUNK + t.nats_off.sum(-2, keepdim=True)) + LEAST_DECAY
-    left = whole.square() * shrink[..., -1:, :].exp() * off.all + kept_off.square() * s2  # the state, less total's
-    left += u2.mT @ (2 * faded.square() + LEAST_DECAY**2 * t.k.square())
-    return size, whole * state + u.mT @ (until.exp() * t.k), _Variance(left, total, faded)
+    u = t.w - t.y @ state.mT
+    s2, u2 = state.square(), u.square()
+    own = u2 + t.known2 + t.inverse2 @ (t.coupling_off @ u2)  # U, had S no error
+    own += t.inverse2 @ (t.keys @ state.mT).square() + t.keys2 @ s2.mT
+    total = own + off.times(t.y)  # U
+    size = 3 * t.queries.square() @ s2.mT + off.times(t.queries) + t.products2 @ total + t.products_off @ u2
+    left = t.shrunk2 * off.all + t.kept_off2 * s2  # the state, less total's
+    left += u2.mT @ t.written_off2
+    return size, t.whole * state + u.mT @ t.last_keys, _Variance(left, total, t.faded)
 
 
 def _pairs(rows: torch.Tensor, keys: torch.Tensor, since: torch.Tensor) -> torch.Tensor:
