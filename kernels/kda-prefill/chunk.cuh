@@ -8,6 +8,8 @@
 #pragma once
 #define GDN_HQ GDN_H
 #define GDN_HV GDN_H
+#define GROUPS 1  // warpgroups of rows of the state
+#include "../prefill/inverse.cuh"
 #include "../prefill/scan.cuh"
 
 namespace kda {
@@ -57,7 +59,10 @@ struct ChunkMemory {
     alignas(1024) Triangle solved;
     float4 logs[THREADS / WARP][WARP];  // of the decays of a warp's tokens, their sum
   };
-  alignas(1024) __nv_bfloat16 values[CHUNK * GDN_V];
+  union {
+    alignas(1024) __nv_bfloat16 values[CHUNK * GDN_V];
+    uint4 w[VALUE_TILES][SIDE][WARP];
+  };
   float whole[GDN_K];
   alignas(16) Coupling coupling;
   float4 kept[THREADS / WARP][WARP];                    // of all tokens of a warp
@@ -115,42 +120,35 @@ struct Decayed {
   float4 earlier[OWN];          // keys, times those after the token
   float4 kept[OWN];             // of a group, at its first token
 
-  // The decays, and the sum of their logarithms.
-  __device__ __forceinline__ float4 set_decays(const uint2 (&g)[OWN], float4 bias, float slope, float bound) {
-    float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
-#pragma unroll
-    for (int i = 0; i < OWN; ++i) {
-      const float4 x = gdn::widen(g[i]);
-      const float4 log = make_float4(
-          log_decay(x.x + bias.x, slope, bound), log_decay(x.y + bias.y, slope, bound),
-          log_decay(x.z + bias.z, slope, bound), log_decay(x.w + bias.w, slope, bound));
-      sum = add_scaled(sum, 1.f, log);
-      kept[i] = exp2_of(log);
-    }
-    return sum;
-  }
-  __device__ __forceinline__ void set_rows(const Raw& raw, const float* key_factors, const float* query_factors) {
-#pragma unroll
-    for (int i = 0; i < OWN; ++i) {
-      earlier[i] = scaled(key_factors[i], gdn::widen(raw.k[i]));
-      key[i] = times(earlier[i], kept[i]);
-      query[i] = times(scaled(query_factors[i], gdn::widen(raw.q[i])), kept[i]);
+  // Groups of so many tokens from `begin` on, each token set by `token`. A group's halves are done
+  // one after the other, so that few numbers wait in registers.
+  template <int Size, class Token>
+  __device__ __forceinline__ void take(int begin, const Token& token) {
+    if constexpr (Size == 1) {
+      token(*this, begin);
+    } else {
+      take<Size / 2>(begin, token);
+      take<Size / 2>(begin + Size / 2, token);
+      widen<Size / 2>(begin);
     }
   }
-  // From groups of so many tokens to those of twice as many.
+  // From groups of so many tokens to one of twice as many.
   template <int Half>
-  __device__ __forceinline__ void widen() {
+  __device__ __forceinline__ void widen(int begin) {
+    const float4 first = kept[begin], second = kept[begin + Half];
 #pragma unroll
-    for (int begin = 0; begin < OWN; begin += 2 * Half) {
-      const float4 first = kept[begin], second = kept[begin + Half];
-#pragma unroll
-      for (int i = begin; i < begin + Half; ++i) {
-        earlier[i] = times(earlier[i], second);
-        key[i + Half] = times(key[i + Half], first);
-        query[i + Half] = times(query[i + Half], first);
-      }
-      kept[begin] = times(first, second);
+    for (int i = begin; i < begin + Half; ++i) {
+      earlier[i] = times(earlier[i], second);
+      key[i + Half] = times(key[i + Half], first);
+      query[i + Half] = times(query[i + Half], first);
     }
+    kept[begin] = times(first, second);
+  }
+  // The same for all groups.
+  template <int Half>
+  __device__ __forceinline__ void widen_all() {
+#pragma unroll
+    for (int begin = 0; begin < OWN; begin += 2 * Half) widen<Half>(begin);
   }
   // To a group of which this warp is in the later half, or in the earlier one; the other half keeps so much.
   __device__ __forceinline__ void widen(bool is_later, float4 by) {
@@ -189,22 +187,26 @@ __device__ __forceinline__ void begin_diagonal(ChunkMemory& memory, float produc
 
 // The norms of a warp's tokens, and P_ii.
 __device__ __forceinline__ void take_norms(ChunkMemory& memory, const Raw& raw, float scale, int warp, unsigned lane) {
-  float squares[2 * OWN], products[OWN];
+  float squares[2 * OWN];
 #pragma unroll
   for (int i = 0; i < OWN; ++i) {
     const float4 k = gdn::widen(raw.k[i]), q = gdn::widen(raw.q[i]);
     squares[i] = dot(k, k);
     squares[OWN + i] = dot(q, q);
-    products[i] = dot(k, q);
   }
-  scatter_sums<WARP, 1>(squares, lane);   // two lanes have one
-  scatter_sums<WARP, 1>(products, lane);  // and four
+  scatter_sums<WARP, 1>(squares, lane);  // two lanes have one
   const bool is_key = lane < WARP / 2;
   const float factor = (is_key ? 1.f : scale) * rsqrtf(squares[0] + EPS);
   (is_key ? memory.key : memory.query)[warp * OWN + lane / 2 % OWN] = factor;
+#if GDN_GATE != 1
+  float products[OWN];
+#pragma unroll
+  for (int i = 0; i < OWN; ++i) products[i] = dot(gdn::widen(raw.k[i]), gdn::widen(raw.q[i]));
+  scatter_sums<WARP, 1>(products, lane);  // four lanes have one
   const float of_key = __shfl_sync(ALL_LANES, factor, lane / 4 * 2);
   const float of_query = __shfl_sync(ALL_LANES, factor, WARP / 2 + lane / 4 * 2);
   begin_diagonal(memory, products[0] * of_key * of_query, warp, lane);
+#endif
   __syncwarp();
 }
 
@@ -312,6 +314,76 @@ __device__ __forceinline__ void take_two(ChunkMemory& memory, int warp, unsigned
     take_pairs<2 * Half>(memory, memory.later[1], CHUNK / 2, warp - SIDE, lane);
 }
 
+// With a bound on the gate, eight tokens keep no less than e^-40, whose reciprocal bf16 holds: a tile of 16 tokens needs no
+// smaller groups. All is kept from the tile's middle to a token or, of those before it, divided by what they lose to there.
+__device__ __forceinline__ void store_tile_parts(ChunkMemory& memory, const Decayed& rows, int warp, unsigned lane) {
+  const float4 x = rows.kept[0];
+  const float4 back = make_float4(reciprocal(x.x), reciprocal(x.y), reciprocal(x.z), reciprocal(x.w));
+  const int place = warp * OWN * PITCH + lane * 8;
+  char *const keys = memory.later[0].rows + place, *const queries = memory.later[1].rows + place;
+  char* const earlier = memory.earlier.rows + place;
+  if (warp % 2) {
+#pragma unroll
+    for (int i = 0; i < OWN; ++i) {
+      store_quad(keys + i * PITCH, rows.key[i]);
+      store_quad(queries + i * PITCH, rows.query[i]);
+      store_quad(earlier + i * PITCH, times(rows.earlier[i], back));
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < OWN; ++i) {
+      store_quad(keys + i * PITCH, times(rows.key[i], back));
+      store_quad(queries + i * PITCH, times(rows.query[i], back));
+      store_quad(earlier + i * PITCH, rows.earlier[i]);
+    }
+  }
+}
+
+// By a warp: the inverse of I and a diagonal tile of A, or one of P if `of_queries`.
+__device__ __forceinline__ void take_tile(ChunkMemory& memory, int tile, bool of_queries, unsigned lane) {
+  const unsigned row = tile * TILE + lane % 16, piece = lane / 16 * 16;
+  const unsigned x = shared_address(memory.later[of_queries].rows) + row * PITCH + piece;
+  const unsigned y = shared_address(memory.earlier.rows) + (tile * TILE + lane / 16 * 8 + lane % 8) * PITCH +
+                     lane / 8 % 2 * 16;
+  TileSums sums = {};
+#pragma unroll
+  for (int k = 0; k < KEY_TILES; ++k) {
+    Operand left;
+    unsigned right[4];
+    load_matrices(left, x + k * 32);
+    load_matrices(right, y + k * 32);
+    mma_bf16(sums[0], left, right[0], right[1]);
+    mma_bf16(sums[1], left, right[2], right[3]);
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int r = lane / 4 + i / 2 * 8, c = half * 8 + lane % 4 * 2 + i % 2;
+      if (c >= r + of_queries) sums[half][i] = 0.f;
+    }
+  if (of_queries) {
+    const unsigned pairs[2][2] = {{pack_bf16(sums[0][0], sums[0][1]), pack_bf16(sums[1][0], sums[1][1])},
+                                  {pack_bf16(sums[0][2], sums[0][3]), pack_bf16(sums[1][2], sums[1][3])}};
+    store_tile(memory.products, tile, tile, pairs, lane);
+    return;
+  }
+  const float beta[2] = {memory.beta[tile * TILE + lane / 4], memory.beta[tile * TILE + lane / 4 + 8]};
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sums[half][i] *= beta[i / 2];
+  Coupling::Diagonal& diagonal = memory.coupling.diagonal[tile];
+  static_assert(sizeof(DiagonalBlocks) <= sizeof(diagonal.tile), "the tile's place is free");
+  Operand inverse;
+  invert_tile(inverse, reinterpret_cast<DiagonalBlocks&>(diagonal.tile), sums, lane);
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    *reinterpret_cast<unsigned*>(diagonal.inverse.places + HalfTile::place(lane / 4 + i % 2 * 8, i / 2) +
+                                 lane % 4 * 2) = inverse[i];
+}
+
 // (X [CHUNK, columns] in shared memory)^T T^T for 16 columns: what is solved for, transposed.
 __device__ __forceinline__ void solve(Sum (&sums)[TOKEN_PAIRS], unsigned x, const Triangle& solved, int tile,
                                       unsigned lane) {
@@ -334,58 +406,101 @@ __device__ __forceinline__ void store_columns(Rows& to, const Sum (&sums)[TOKEN_
           transpose(pack_bf16(sums[n][2 * lower], sums[n][2 * lower + 1]));
 }
 
-// Copies what the block has in shared memory, by bulk copies where there are any.
-template <class T>
-__device__ __forceinline__ void store_ready(T& to, const T& from) {
-  store_block<THREADS>(&to, &from, sizeof(T));
+// What chunks are prepared from, of all tokens and heads.
+struct Inputs {
+  const __nv_bfloat16 *q, *k, *v, *g, *b;
+  const float *A_log, *dt_bias;
+  float scale, lower_bound;
+};
+
+// By a block whose last barrier came after a chunk was prepared: copies it. Until wait_for_block_stores, shared memory
+// may not be written.
+__device__ __forceinline__ void store_chunk(AllReady& to, const ChunkMemory& memory) {
+  store_block<THREADS>(&to.alike.y, &memory.y, sizeof(Rows));
+  store_block<THREADS>(&to.alike.queries, &memory.queries, sizeof(Rows));
+  store_block<THREADS>(&to.alike.keys, &memory.keys, sizeof(Rows));
+  store_block<THREADS>(&to.alike.products, &memory.products, sizeof(Triangle));
+  store_block<THREADS>(&to.alike.whole, &memory.whole, sizeof(memory.whole));
+  store_block<THREADS>(&to.w, &memory.w, sizeof(memory.w));
 }
 
-// Block (h, i): chunk i of head h.
-__device__ __forceinline__ void prepare(ChunkMemory& memory, const __nv_bfloat16* q, const __nv_bfloat16* k,
-                                        const __nv_bfloat16* v, const __nv_bfloat16* g, const __nv_bfloat16* b,
-                                        const float* A_log, const float* dt_bias, const long long* cu_seqlens,
-                                        float scale, float lower_bound, AllReady* ready, int sequences) {
-  const unsigned lane = threadIdx.x % WARP, warp = uniform(threadIdx.x / WARP);
-  const int head = blockIdx.x, chunk = blockIdx.y;
-  const Span span = find_chunk(cu_seqlens, sequences, chunk, lane);
-  load_tile<GDN_V / 8, THREADS>(shared_address(memory.values), v + (span.begin * GDN_H + head) * GDN_V,
-                                GDN_H * GDN_V, span.tokens, threadIdx.x, banded<CHUNK>);
-  const float slope = -LOG2_E * exp2_fast(LOG2_E * A_log[head]);
-  const float4 bias = reinterpret_cast<const float4*>(dt_bias + head * GDN_K)[lane];
+// By a block: prepares a chunk of a head in shared memory, in the places that store_chunk copies. What it stored from
+// there before may still be read: it waits for that once the chunk's tokens are on their way. It does `early` a little
+// later, and `late` before the last barrier.
+template <class Early, class Late>
+__device__ __forceinline__ void prepare_chunk(ChunkMemory& memory, const Inputs& in, int head, const Span& span,
+                                              Early early, Late late) {
+  // Addresses are worked out for each chunk: all of them would fill registers. A shuffle hides where the number comes
+  // from, which ptxas would read anew at each use.
+  const unsigned thread = __shfl_xor_sync(ALL_LANES, worked_out_anew(threadIdx.x), 0), lane = thread % WARP;
+  const unsigned warp = uniform(thread / WARP);
+  const float slope = -LOG2_E * exp2_fast(LOG2_E * in.A_log[head]);
+  const float4 bias = reinterpret_cast<const float4*>(in.dt_bias + head * GDN_K)[lane];
   const int tokens = span.tokens - warp * OWN;
   const long long token = span.begin + warp * OWN, first = (token * GDN_H + head) * GDN_K + 4 * lane;
   Raw raw;
   Decayed rows;
-  raw.load(k + first, q + first, g + first, tokens);
+  raw.load(in.k + first, in.q + first, in.g + first, tokens);
+  wait_for_block_stores();
+  __syncthreads();
+  load_tile<GDN_V / 8, THREADS>(shared_address(memory.values), in.v + (span.begin * GDN_H + head) * GDN_V,
+                                GDN_H * GDN_V, span.tokens, thread, banded<CHUNK>);
   if (lane < OWN)
     memory.beta[warp * OWN + lane] =
-        static_cast<int>(lane) < tokens ? sigmoid(__bfloat162float(b[(token + lane) * GDN_H + head])) : 0.f;
-  take_norms(memory, raw, scale, warp, lane);
-  memory.logs[warp][lane] = rows.set_decays(raw.g, bias, slope, LOG2_E * lower_bound);
-  rows.set_rows(raw, memory.key + warp * OWN, memory.query + warp * OWN);
-  store_parts<1>(memory.later[0], memory.earlier, 0, rows, warp, lane);
-  rows.widen<1>();
-  store_parts<2>(memory.later[1], memory.earlier, CHUNK / 2, rows, warp, lane);
-  rows.widen<2>();
+        static_cast<int>(lane) < tokens ? sigmoid(__bfloat162float(in.b[(token + lane) * GDN_H + head])) : 0.f;
+  take_norms(memory, raw, in.scale, warp, lane);
+  float4 logs = make_float4(0.f, 0.f, 0.f, 0.f);
+  const float bound = LOG2_E * in.lower_bound;
+  const auto take_token = [&](Decayed& to, int i) {
+    const float4 x = gdn::widen(raw.g[i]);
+    const float4 log = make_float4(log_decay(x.x + bias.x, slope, bound), log_decay(x.y + bias.y, slope, bound),
+                                   log_decay(x.z + bias.z, slope, bound), log_decay(x.w + bias.w, slope, bound));
+    logs = add_scaled(logs, 1.f, log);
+    to.kept[i] = exp2_of(log);
+    to.earlier[i] = scaled(memory.key[warp * OWN + i], gdn::widen(raw.k[i]));
+    to.key[i] = times(to.earlier[i], to.kept[i]);
+    to.query[i] = times(scaled(memory.query[warp * OWN + i], gdn::widen(raw.q[i])), to.kept[i]);
+  };
   if (warp == 0) clear_above(memory.products, lane);
-  __syncthreads();
-  take_two<1>(memory, warp, lane);
-  if (warp == 0) {
+  const auto find_whole = [&] {
     float4 sum = memory.logs[0][lane];
 #pragma unroll
     for (int i = 1; i < THREADS / WARP; ++i) sum = add_scaled(sum, 1.f, memory.logs[i][lane]);
     reinterpret_cast<float4*>(memory.whole)[lane] = exp2_of(sum);
     __syncwarp();
     clear_above(memory.solved, lane);
-  }
+  };
+#if GDN_GATE == 1
+  rows.take<OWN>(0, take_token);
+  memory.logs[warp][lane] = logs;
+  memory.kept[warp][lane] = rows.kept[0];
+  store_tile_parts(memory, rows, warp, lane);
+  __syncthreads();
+  early();
+  take_tile(memory, warp / 2, warp % 2, lane);
+  if (warp == 1) find_whole();
+  __syncthreads();
+#else
+#pragma unroll
+  for (int i = 0; i < OWN; ++i) take_token(rows, i);
+  memory.logs[warp][lane] = logs;
+  store_parts<1>(memory.later[0], memory.earlier, 0, rows, warp, lane);
+  rows.widen_all<1>();
+  store_parts<2>(memory.later[1], memory.earlier, CHUNK / 2, rows, warp, lane);
+  rows.widen_all<2>();
+  __syncthreads();
+  early();
+  take_two<1>(memory, warp, lane);
+  if (warp == 0) find_whole();
   __syncthreads();
   store_parts<4>(memory.later[0], memory.earlier, 0, rows, warp, lane);
-  rows.widen<4>();
+  rows.widen_all<4>();
   store_parts<8>(memory.later[1], memory.earlier, CHUNK / 2, rows, warp, lane);
   memory.kept[warp][lane] = rows.kept[0];
   __syncthreads();
   take_two<4>(memory, warp, lane);
   __syncthreads();
+#endif
   const auto kept = [&](int of) { return memory.kept[of][lane]; };
   rows.widen(warp & 1, kept(warp ^ 1));
   store_parts<16>(memory.later[0], memory.earlier, 0, rows, warp, lane);
@@ -403,29 +518,28 @@ __device__ __forceinline__ void prepare(ChunkMemory& memory, const __nv_bfloat16
     store_quad(memory.queries, warp * OWN + i, lane, rows.query[i]);
     store_quad(memory.keys, warp * OWN + i, lane, rows.earlier[i]);
   }
+#if GDN_GATE != 1
   if (warp < SIDE) invert_tiles<1>(&memory.coupling, warp, lane);
-  wait_for_copies();
   __syncthreads();
+#endif
+  wait_for_copies();
   if (warp < SIDE) solve_row(memory.solved, memory.coupling, memory.beta, warp, lane);
   __syncthreads();
-  AllReady& to = ready[static_cast<size_t>(chunk) * GDN_H + head];
   Sum sums[TOKEN_PAIRS];
   solve(sums, shared_address(memory.decayed), memory.solved, warp, lane);
   store_columns(memory.y, sums, warp, lane);
+  Operand w[SIDE];
   if (warp < VALUE_TILES) {
     solve(sums, shared_address(memory.values), memory.solved, warp, lane);
-    Operand w[SIDE];
     narrow_tokens(w, sums);
-#pragma unroll
-    for (int i = 0; i < SIDE; ++i) to.w[warp][i][lane] = make_uint4(w[i][0], w[i][1], w[i][2], w[i][3]);
   }
   __syncthreads();
-  store_ready(to.alike.y, memory.y);
-  store_ready(to.alike.queries, memory.queries);
-  store_ready(to.alike.keys, memory.keys);
-  store_ready(to.alike.products, memory.products);
-  store_ready(to.alike.whole, memory.whole);
-  wait_for_block_stores();
+  if (warp < VALUE_TILES) {
+#pragma unroll
+    for (int i = 0; i < SIDE; ++i) memory.w[warp][i][lane] = make_uint4(w[i][0], w[i][1], w[i][2], w[i][3]);
+  }
+  late();
+  __syncthreads();
 }
 
 }  // namespace kda

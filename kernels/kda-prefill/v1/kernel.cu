@@ -130,8 +130,12 @@ extern "C" __global__ void __launch_bounds__(kda::THREADS, 2)
                         const float* __restrict__ dt_bias, const long long* __restrict__ cu_seqlens,
                         const float scale, const float lower_bound, kda::AllReady* ready, const long long sequences) {
   extern __shared__ __align__(1024) char bytes[];
-  kda::prepare(*reinterpret_cast<kda::ChunkMemory*>(bytes), q, k, v, g, b, A_log, dt_bias, cu_seqlens, scale,
-               lower_bound, ready, static_cast<int>(sequences));
+  auto& memory = *reinterpret_cast<kda::ChunkMemory*>(bytes);
+  const int head = blockIdx.x, chunk = blockIdx.y;
+  const gdn::Span span = gdn::find_chunk(cu_seqlens, static_cast<int>(sequences), chunk, threadIdx.x % gdn::WARP);
+  kda::prepare_chunk(memory, {q, k, v, g, b, A_log, dt_bias, scale, lower_bound}, head, span, [] {}, [] {});
+  kda::store_chunk(ready[static_cast<size_t>(chunk) * GDN_H + head], memory);
+  gdn::wait_for_block_stores();
 }
 
 // Block (i, h, n): rows i * ROWS … of the state of head h and sequence n, by a warp for each 16 of them; as many warps

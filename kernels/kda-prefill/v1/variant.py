@@ -51,5 +51,5 @@ kernel = CudaKernel(
             arguments=("state", "cu_seqlens", "output", "new_state", "ready"),
         ),
     ),
-    invariant=("batch", "order", "append", "chunking", "rerun"),
+    invariant=("batch", "order", "chunking", "rerun"),
 )
