@@ -1,0 +1,144 @@
+// Products of the tokens of a chunk with each other, where those of two halves of a group are taken at once: `Rows` are the
+// groups that warps have in registers, and what is kept between these and the larger group's halves multiplies them.
+#pragma once
+#include "tokens.cuh"
+
+namespace kda {
+
+// Four numbers in bf16, as they are stored.
+__device__ __forceinline__ uint2 narrowed(float4 x) { return make_uint2(pack_bf16(x.x, x.y), pack_bf16(x.z, x.w)); }
+
+__device__ __forceinline__ uint2 times(uint2 x, uint2 y) {
+  uint2 product;
+  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product.x) : "r"(x.x), "r"(y.x));
+  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product.y) : "r"(x.y), "r"(y.y));
+  return product;
+}
+
+__device__ __forceinline__ uint2 times(uint2 x, float4 y) { return times(x, narrowed(y)); }
+
+__device__ __forceinline__ void store_quad(void* to, uint2 x) { *static_cast<uint2*>(to) = x; }
+
+__device__ __forceinline__ void store_quad(void* to, float4 x) {
+  store_quad(to, narrowed(x));
+}
+
+template <class Quad>
+__device__ __forceinline__ void store_quad(Rows& to, int token, unsigned lane, Quad x) {
+  store_quad(reinterpret_cast<char*>(to) + banded<CHUNK>(token, lane / 2) + lane % 2 * 8, x);
+}
+
+// Stands for four ones.
+struct Ones {};
+
+template <class Quad>
+__device__ __forceinline__ Quad times(Quad x, Ones) {
+  return x;
+}
+
+// Tokens of groups of 2 Half: those in second halves are later, the others earlier, 32 of each, which are numbered.
+template <int Half>
+struct Groups {
+  static __device__ __forceinline__ constexpr int number(int token) { return token / (2 * Half) * Half + token % Half; }
+  static __device__ __forceinline__ int later(int number) { return earlier(number) + Half; }
+  static __device__ __forceinline__ int earlier(int number) { return number / Half * (2 * Half) + number % Half; }
+};
+
+// The later tokens' keys and queries, of 8 after those of 8, and the earlier ones' keys from row `first` on: what warps have,
+// `by` what is kept from the group's half's beginning to their tokens, or from these to its end.
+template <int Half, class Rows, class By>
+__device__ __forceinline__ void store_parts(Parts& later, Parts& earlier, int first, const Rows& rows, By by, int warp,
+                                            unsigned lane) {
+  const int begin = Groups<Half>::number(warp * OWN);
+  char* const to_later = later.rows + (begin / 8 * TILE + begin % 8) * PITCH + lane * 8;
+  char* const to_earlier = earlier.rows + (first + begin) * PITCH + lane * 8;
+  const auto store = [&](int i, int number, bool is_later) {
+    if (is_later) {
+      store_quad(to_later + number * PITCH, times(rows.key[i], by));
+      store_quad(to_later + (number + 8) * PITCH, times(rows.query[i], by));
+    } else {
+      store_quad(to_earlier + number * PITCH, times(rows.earlier[i], by));
+    }
+  };
+  if (Half < OWN) {
+#pragma unroll
+    for (int i = 0; i < OWN; ++i) store(i, Groups<Half>::number(i), i & Half);
+  } else if (warp * OWN & Half) {
+#pragma unroll
+    for (int i = 0; i < OWN; ++i) store(i, i, true);
+  } else {
+#pragma unroll
+    for (int i = 0; i < OWN; ++i) store(i, i, false);
+  }
+}
+
+// Stores beta_i times the products of keys into A, those of queries into P, for a pair of columns or for one.
+template <bool IsPair>
+__device__ __forceinline__ void store_products(ChunkMemory& memory, int row, int column, const float* keys,
+                                               const float* queries) {
+  const float beta = memory.beta[row];
+  const int row_tile = row / TILE, column_tile = column / TILE, r = row % TILE, c = column % TILE;
+  char* const product = reinterpret_cast<char*>(memory.products) + banded<CHUNK>(row, column / 8) + column % 8 * 2;
+  if (IsPair) {
+    *reinterpret_cast<unsigned*>(product) = pack_bf16(queries[0], queries[1]);
+    if (row_tile == column_tile)
+      *reinterpret_cast<float2*>(&memory.coupling.diagonal[row_tile].tile[r][c]) =
+          make_float2(beta * keys[0], beta * keys[1]);
+    else
+      *reinterpret_cast<unsigned*>(memory.coupling.below[tile_below(row_tile, column_tile)].places +
+                                   HalfTile::place(r, c / 8) + c % 8) = pack_fp16(beta * keys[0], beta * keys[1]);
+  } else {
+    *reinterpret_cast<__nv_bfloat16*>(product) = __float2bfloat16(queries[0]);
+    memory.coupling.diagonal[row_tile].tile[r][c] = beta * keys[0];
+  }
+}
+
+// The products of 8 later tokens, those numbered from 8 block on, with the earlier ones of their groups.
+template <int Half>
+__device__ __forceinline__ void take_pairs(ChunkMemory& memory, const Parts& later, int first, int block,
+                                           unsigned lane) {
+  constexpr int COLUMNS = Half > 8 ? Half / 8 : 1;  // of 8 earlier tokens
+  const int from = block / COLUMNS * COLUMNS;
+  const unsigned x = shared_address(later.rows) + (block * TILE + lane % 16) * PITCH + lane / 16 * 16;
+  const unsigned y = shared_address(memory.earlier.rows) + (first + from * 8 + lane % 8) * PITCH + lane / 8 * 16;
+  Sum sums[COLUMNS] = {};
+#pragma unroll
+  for (int k = 0; k < KEY_TILES; k += 2) {
+    Operand left[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      load_matrices(left[i], x + (k + i) * 32);
+#pragma unroll
+    for (int n = 0; n < COLUMNS; ++n) {
+      unsigned right[4];
+      load_matrices(right, y + n * (8 * PITCH) + k * 32);
+      mma_bf16(sums[n], left[0], right[0], right[1]);
+      mma_bf16(sums[n], left[1], right[2], right[3]);
+    }
+  }
+  const int later_number = block * 8 + lane / 4;
+  const int row = Groups<Half>::later(later_number);
+#pragma unroll
+  for (int n = 0; n < COLUMNS; ++n) {
+    const int number = (from + n) * 8 + lane % 4 * 2;
+    if (Half > 1) {
+      if (later_number / Half == number / Half)
+        store_products<true>(memory, row, Groups<Half>::earlier(number), &sums[n][0], &sums[n][2]);
+    } else if (later_number / 2 == number / 2) {  // the pair has the token before
+      const int second = later_number % 2;
+      const float key = second ? sums[n][1] : sums[n][0], query = second ? sums[n][3] : sums[n][2];
+      store_products<false>(memory, row, row - 1, &key, &query);
+    }
+  }
+}
+
+// Two sizes of groups, four warps each.
+template <int Half>
+__device__ __forceinline__ void take_two(ChunkMemory& memory, int warp, unsigned lane) {
+  if (warp < SIDE)
+    take_pairs<Half>(memory, memory.later[0], 0, warp, lane);
+  else
+    take_pairs<2 * Half>(memory, memory.later[1], CHUNK / 2, warp - SIDE, lane);
+}
+
+}  // namespace kda
