@@ -72,25 +72,32 @@ __device__ __forceinline__ void store_parts(Parts& later, Parts& earlier, int fi
   }
 }
 
-// Stores beta_i times the products of keys into A, those of queries into P, for a pair of columns or for one.
+// Of a pair of tokens, or of two with the same later one, whose tile is on the diagonal: beta_i times the product of keys
+// into A, that of queries into P.
 template <bool IsPair>
-__device__ __forceinline__ void store_products(ChunkMemory& memory, int row, int column, const float* keys,
-                                               const float* queries) {
+__device__ __forceinline__ void store_near(ChunkMemory& memory, int row, int column, const float* keys,
+                                           const float* queries) {
   const float beta = memory.beta[row];
-  const int row_tile = row / TILE, column_tile = column / TILE, r = row % TILE, c = column % TILE;
+  float* const coupled = &memory.coupling.diagonal[row / TILE].tile[row % TILE][column % TILE];
   char* const product = reinterpret_cast<char*>(memory.products) + banded<CHUNK>(row, column / 8) + column % 8 * 2;
   if (IsPair) {
     *reinterpret_cast<unsigned*>(product) = pack_bf16(queries[0], queries[1]);
-    if (row_tile == column_tile)
-      *reinterpret_cast<float2*>(&memory.coupling.diagonal[row_tile].tile[r][c]) =
-          make_float2(beta * keys[0], beta * keys[1]);
-    else
-      *reinterpret_cast<unsigned*>(memory.coupling.below[tile_below(row_tile, column_tile)].places +
-                                   HalfTile::place(r, c / 8) + c % 8) = pack_fp16(beta * keys[0], beta * keys[1]);
+    *reinterpret_cast<float2*>(coupled) = make_float2(beta * keys[0], beta * keys[1]);
   } else {
     *reinterpret_cast<__nv_bfloat16*>(product) = __float2bfloat16(queries[0]);
-    memory.coupling.diagonal[row_tile].tile[r][c] = beta * keys[0];
+    *coupled = beta * keys[0];
   }
+}
+
+// The same for 8 later tokens, from `row` on, with 8 earlier ones, from `column` on, of a tile below the diagonal.
+__device__ __forceinline__ void store_far(ChunkMemory& memory, int row, int column, const Sum& sum, unsigned lane) {
+  const int own = lane / 4, pair = lane % 4;
+  const float beta = memory.beta[row + own];
+  *reinterpret_cast<unsigned*>(reinterpret_cast<char*>(memory.products) + (row + own) * BAND_BYTES +
+                               (column / 8 ^ own) * 16 + pair * 4) = pack_bf16(sum[2], sum[3]);
+  HalfTile& tile = memory.coupling.below[tile_below(row / TILE, column / TILE)];
+  *reinterpret_cast<unsigned*>(tile.places + HalfTile::place(row % TILE, 0) + own * TILE +
+                               (column / 8 % 2 ^ own / 4) * 8 + pair * 2) = pack_fp16(beta * sum[0], beta * sum[1]);
 }
 
 // The products of 8 later tokens, those numbered from 8 block on, with the earlier ones of their groups.
@@ -116,18 +123,21 @@ __device__ __forceinline__ void take_pairs(ChunkMemory& memory, const Parts& lat
       mma_bf16(sums[n], left[1], right[2], right[3]);
     }
   }
-  const int later_number = block * 8 + lane / 4;
-  const int row = Groups<Half>::later(later_number);
 #pragma unroll
   for (int n = 0; n < COLUMNS; ++n) {
-    const int number = (from + n) * 8 + lane % 4 * 2;
-    if (Half > 1) {
-      if (later_number / Half == number / Half)
-        store_products<true>(memory, row, Groups<Half>::earlier(number), &sums[n][0], &sums[n][2]);
-    } else if (later_number / 2 == number / 2) {  // the pair has the token before
-      const int second = later_number % 2;
-      const float key = second ? sums[n][1] : sums[n][0], query = second ? sums[n][3] : sums[n][2];
-      store_products<false>(memory, row, row - 1, &key, &query);
+    if constexpr (Half >= TILE) {
+      store_far(memory, Groups<Half>::later(block * 8), Groups<Half>::earlier((from + n) * 8), sums[n], lane);
+    } else {
+      const int later_number = block * 8 + lane / 4, row = Groups<Half>::later(later_number);
+      const int number = (from + n) * 8 + lane % 4 * 2;
+      if (Half > 1) {
+        if (later_number / Half == number / Half)
+          store_near<true>(memory, row, Groups<Half>::earlier(number), &sums[n][0], &sums[n][2]);
+      } else if (later_number / 2 == number / 2) {  // the pair has the token before
+        const int second = later_number % 2;
+        const float key = second ? sums[n][1] : sums[n][0], query = second ? sums[n][3] : sums[n][2];
+        store_near<false>(memory, row, row - 1, &key, &query);
+      }
     }
   }
 }
