@@ -125,7 +125,11 @@ def test_cudnn_takes_no_softplus_that_it_would_compute_as_a_bounded_gate():
 
 @pytest.mark.parametrize(
     "kernel",
-    ["kda-prefill-v1", "kda-prefill-v1:WARPS=4:STAGES=2", "kda-prefill-v2", "kda-prefill-triton", "kda-prefill-reference"],
+    [
+        "kda-prefill-v1",
+        "kda-prefill-v1:WARPS=4:STAGES=2",
+        *(f"kda-prefill-{each}" for each in ("v2", "triton", "reference")),
+    ],
 )
 @pytest.mark.parametrize("shape", ["lengths=1 gate=softplus", "lengths=67+0+3 gate=bounded"])
 def test_kernels_are_right_where_there_is_no_gpu(request, kernel, shape):

@@ -130,10 +130,8 @@ class _Known(NamedTuple):
         return cls(w, y, kept * t.q, products, (since[..., -1:, :] - since).exp() * t.k, kept[..., -1:, :])
 
 
-def _known(
-    t: _Chunks, steps: tuple[slice, ...], find: Callable[[_Chunks], Known]
-) -> Iterator[tuple[slice, Known]]:
-    """Yields each step with what `find` finds of its chunks, for which it is called with those of some steps at once."""
+def _known(t: _Chunks, steps: tuple[slice, ...], find: Callable[[_Chunks], Known]) -> Iterator[tuple[slice, Known]]:
+    """Yields each step with what `find` finds of its chunks; it is called with those of some steps at once."""
     while steps:
         begin, count = steps[0].start, 1
         while count < len(steps) and steps[count].stop - begin <= AT_ONCE:
@@ -255,7 +253,8 @@ class _Rounded(NamedTuple):
         keys_off, queries_off = 4 * _pairs(both.square(), t.k.square(), 2 * since)  # of their four factors
         coupling = t.beta * coupling.tril(-1)
         eye = torch.eye(prefill.CHUNK, device=since.device)
-        inverse = torch.linalg.solve_triangular(eye + coupling, eye.expand_as(coupling), upper=False, unitriangular=True)
+        eyes = eye.expand_as(coupling)
+        inverse = torch.linalg.solve_triangular(eye + coupling, eyes, upper=False, unitriangular=True)
         values, keys, solved = t.beta * t.v, t.beta * kept * t.k, inverse.square()
         w, y = inverse @ values, inverse @ keys
         shrink = torch.log1p(-t.beta * (2 - t.beta) / t.k.shape[-1]).cumsum(-2)
