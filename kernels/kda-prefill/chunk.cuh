@@ -60,10 +60,11 @@ __device__ __forceinline__ void prepare_chunk(ChunkMemory& memory, const Inputs&
   // from, which ptxas would read anew at each use.
   const unsigned thread = __shfl_xor_sync(ALL_LANES, worked_out_anew(threadIdx.x), 0), lane = thread % WARP;
   const unsigned warp = uniform(thread / WARP);
-  const Gate gate = {reinterpret_cast<const float4*>(in.dt_bias + head * GDN_K)[lane],
+  const int group = warp / 2, pair = warp % 2 * WARP + lane;
+  const Gate gate = {reinterpret_cast<const float2*>(in.dt_bias + head * GDN_K)[pair],
                      -LOG2_E * exp2_fast(LOG2_E * in.A_log[head]), LOG2_E * in.lower_bound};
-  const int tokens = span.tokens - warp * OWN;
-  const long long token = span.begin + warp * OWN, first = (token * GDN_H + head) * GDN_K + 4 * lane;
+  const int tokens = span.tokens - group * OWN;
+  const long long token = span.begin + group * OWN, first = (token * GDN_H + head) * GDN_K + 2 * pair;
   Raw raw;
   Decayed rows;
   raw.load(in.k + first, in.q + first, in.g + first, tokens);
@@ -71,56 +72,56 @@ __device__ __forceinline__ void prepare_chunk(ChunkMemory& memory, const Inputs&
   __syncthreads();
   load_tile<GDN_V / 8, THREADS>(shared_address(memory.values), in.v + (span.begin * GDN_H + head) * GDN_V,
                                 GDN_H * GDN_V, span.tokens, thread, banded<CHUNK>);
-  if (lane < OWN)
-    memory.beta[warp * OWN + lane] =
+  if (warp % 2 == 0 && lane < OWN)
+    memory.beta[group * OWN + lane] =
         static_cast<int>(lane) < tokens ? sigmoid(__bfloat162float(in.b[(token + lane) * GDN_H + head])) : 0.f;
-  take_norms(memory, raw, in.scale, warp, lane);
+  const Norms norms = take_norms(memory, raw, in.scale, group, warp % 2, lane);
   if (warp == 0) clear_above(memory.products, lane);
-  take_near(memory, rows, raw, gate, warp, lane, early);
+  take_near(memory, rows, raw, gate, norms, warp, lane, early);
   __syncthreads();
-  const auto kept = [&](int of) { return memory.kept[of][lane]; };
-  const int half = (warp ^ 2) & ~1, others = (warp ^ 4) & ~3;
-  float4 before = make_float4(1.f, 1.f, 1.f, 1.f), after = before;  // is kept, in a group, and not by the warp's tokens
-  const auto widen = [&](bool is_later, float4 by) { (is_later ? before : after) = times(is_later ? before : after, by); };
-  widen(warp & 1, kept(warp ^ 1));
-  store_parts<16>(memory.later[0], memory.earlier, 0, rows, warp & 2 ? before : after, warp, lane);
-  widen(warp & 2, times(kept(half), kept(half + 1)));
-  store_parts<32>(memory.later[1], memory.earlier, CHUNK / 2, rows, warp & 4 ? before : after, warp, lane);
-  widen(warp & 4, times(times(kept(others), kept(others + 1)), times(kept(others + 2), kept(others + 3))));
-  if (warp == 0) {
-    float4 sum = memory.logs[0][lane];
+  const auto kept = [&](int of) { return memory.kept[of][pair]; };
+  const int half = (group ^ 2) & ~1, others = (group ^ 4) & ~3;
+  float2 before = make_float2(1.f, 1.f), after = before;  // is kept, in a larger group, and not by the warp's tokens
+  const auto widen = [&](bool is_later, float2 by) { (is_later ? before : after) = times(is_later ? before : after, by); };
+  widen(group & 1, kept(group ^ 1));
+  store_parts<16>(memory.later[0], memory.earlier, 0, rows, group & 2 ? before : after, group, pair);
+  widen(group & 2, times(kept(half), kept(half + 1)));
+  store_parts<32>(memory.later[1], memory.earlier, CHUNK / 2, rows, group & 4 ? before : after, group, pair);
+  widen(group & 4, times(times(kept(others), kept(others + 1)), times(kept(others + 2), kept(others + 3))));
+  __syncthreads();
+  take_far(memory, warp, lane);
+  if (group == OWNERS - 1) {
+    float2 sum = memory.logs[0][pair];
 #pragma unroll
-    for (int i = 1; i < THREADS / WARP; ++i) sum = add_scaled(sum, 1.f, memory.logs[i][lane]);
-    reinterpret_cast<float4*>(memory.whole)[lane] = exp2_of(sum);
-    __syncwarp();
-    clear_above(memory.solved, lane);
+    for (int i = 1; i < OWNERS; ++i) sum = plus(sum, memory.logs[i][pair]);
+    reinterpret_cast<float2*>(memory.whole)[pair] = exp2_of(sum);
   }
-  __syncthreads();
-  take_two<16>(memory, warp, lane);
   __syncthreads();
 
 #pragma unroll
   for (int i = 0; i < OWN; ++i) {
-    store_quad(memory.decayed, warp * OWN + i, lane, times(rows.key[i], before));
-    store_quad(memory.queries, warp * OWN + i, lane, times(rows.query[i], before));
-    store_quad(memory.keys, warp * OWN + i, lane, times(rows.earlier[i], after));
+    store_pair(memory.decayed, group * OWN + i, pair, times(rows.key[i], before));
+    store_pair(memory.queries, group * OWN + i, pair, times(rows.query[i], before));
+    store_pair(memory.keys, group * OWN + i, pair, times(rows.earlier[i], after));
   }
   invert_near(memory, warp, lane);
   wait_for_copies();
   if (warp < SIDE) solve_row(memory.solved, memory.coupling, memory.beta, warp, lane);
+  if (warp == SIDE) clear_above(memory.solved, lane);
   __syncthreads();
+  const bool is_of_values = warp >= KEY_TILES;
+  const int tile = is_of_values ? warp - KEY_TILES : warp;
   Sum sums[TOKEN_PAIRS];
-  solve(sums, shared_address(memory.decayed), memory.solved, warp, lane);
-  store_columns(memory.y, sums, warp, lane);
   Operand w[SIDE];
-  if (warp < VALUE_TILES) {
-    solve(sums, shared_address(memory.values), memory.solved, warp, lane);
+  solve(sums, is_of_values ? shared_address(memory.values) : shared_address(memory.decayed), memory.solved, tile, lane);
+  if (is_of_values)
     narrow_tokens(w, sums);
-  }
+  else
+    store_columns(memory.y, sums, tile, lane);
   __syncthreads();
-  if (warp < VALUE_TILES) {
+  if (is_of_values) {
 #pragma unroll
-    for (int i = 0; i < SIDE; ++i) memory.w[warp][i][lane] = make_uint4(w[i][0], w[i][1], w[i][2], w[i][3]);
+    for (int i = 0; i < SIDE; ++i) memory.w[tile][i][lane] = make_uint4(w[i][0], w[i][1], w[i][2], w[i][3]);
   }
   late();
   __syncthreads();

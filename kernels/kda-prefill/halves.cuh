@@ -11,14 +11,14 @@ namespace kda {
 
 // The same, times the products of decays in a group of tokens.
 struct Decayed {
-  float4 key[OWN], query[OWN];  // times the decays from the group's first token on
-  float4 earlier[OWN];          // keys, times those after the token
-  float4 kept[OWN];             // of a group, at its first token
+  float2 key[OWN], query[OWN];  // times the decays from the group's first token on
+  float2 earlier[OWN];          // keys, times those after the token
+  float2 kept[OWN];             // of a group, at its first token
 
   // From groups of so many tokens to one of twice as many.
   template <int Half>
   __device__ __forceinline__ void widen(int begin) {
-    const float4 first = kept[begin], second = kept[begin + Half];
+    const float2 first = kept[begin], second = kept[begin + Half];
 #pragma unroll
     for (int i = begin; i < begin + Half; ++i) {
       earlier[i] = times(earlier[i], second);
@@ -35,55 +35,53 @@ struct Decayed {
   }
 };
 
-// A warp's rows of A's and P's diagonal tiles, zeros but for P_ii.
-__device__ __forceinline__ void begin_diagonal(ChunkMemory& memory, float product, int warp, unsigned lane) {
-  float4* const coupling = reinterpret_cast<float4*>(memory.coupling.diagonal[warp / 2].tile[warp % 2 * OWN]);
+// A group's rows of A's and P's diagonal tiles, zeros but for P_ii, of which every fourth lane has one.
+__device__ __forceinline__ void begin_diagonal(ChunkMemory& memory, float product, int group, unsigned lane) {
+  float4* const coupling = reinterpret_cast<float4*>(memory.coupling.diagonal[group / 2].tile[group % 2 * OWN]);
   for (int i = lane; i < OWN * (TILE + 4) / 4; i += WARP) coupling[i] = make_float4(0.f, 0.f, 0.f, 0.f);
   const int row = lane / 2, half = lane % 2;
   const unsigned own = pack_bf16(__shfl_sync(ALL_LANES, product, row % OWN * 4), 0.f);
   if (row >= OWN) return;
   unsigned words[4];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) words[i] = half == warp % 2 && i == row / 2 ? own << row % 2 * 16 : 0;
+  for (int i = 0; i < 4; ++i) words[i] = half == group % 2 && i == row / 2 ? own << row % 2 * 16 : 0;
   *reinterpret_cast<uint4*>(reinterpret_cast<char*>(memory.products) +
-                            banded<CHUNK>(warp * OWN + row, warp / 2 * 2 + half)) =
+                            banded<CHUNK>(group * OWN + row, group / 2 * 2 + half)) =
       make_uint4(words[0], words[1], words[2], words[3]);
 }
 
 // By all warps of a block, which synchronises after it: the products of groups of up to 16 tokens, and P_ii; of its own
 // eight each warp is left with the rows. `early` is done between.
 template <class Early>
-__device__ __forceinline__ void take_near(ChunkMemory& memory, Decayed& rows, const Raw& raw, const Gate& gate, int warp,
-                                          unsigned lane, Early early) {
-  float products[OWN];
-#pragma unroll
-  for (int i = 0; i < OWN; ++i) products[i] = dot(gdn::widen(raw.k[i]), gdn::widen(raw.q[i]));
-  scatter_sums<WARP, 1>(products, lane);  // four lanes have one
-  const int own = warp * OWN + lane / 4;
-  begin_diagonal(memory, products[0] * memory.key[own] * memory.query[own], warp, lane);
-  float4 logs = make_float4(0.f, 0.f, 0.f, 0.f);
+__device__ __forceinline__ void take_near(ChunkMemory& memory, Decayed& rows, const Raw& raw, const Gate& gate,
+                                          const Norms& norms, int warp, unsigned lane, Early early) {
+  const int group = warp / 2, pair = warp % 2 * WARP + lane, own = lane / 4;
+  const float product = memory.partial[0][group][2 * OWN + own] + memory.partial[1][group][2 * OWN + own];
+  const float self = product * norms.of_key(own) * norms.of_query(own);
+  if (warp % 2 == 0) begin_diagonal(memory, self, group, lane);
+  float2 logs = make_float2(0.f, 0.f);
 #pragma unroll
   for (int i = 0; i < OWN; ++i) {
-    const float4 log = gate.log_decays(raw.g[i]);
-    logs = add_scaled(logs, 1.f, log);
+    const float2 log = gate.log_decays(raw.g[i]);
+    logs = plus(logs, log);
     rows.kept[i] = exp2_of(log);
-    rows.earlier[i] = scaled(memory.key[warp * OWN + i], gdn::widen(raw.k[i]));
+    rows.earlier[i] = times(norms.of_key(i), unpack_bf16(raw.k[i]));
     rows.key[i] = times(rows.earlier[i], rows.kept[i]);
-    rows.query[i] = times(scaled(memory.query[warp * OWN + i], gdn::widen(raw.q[i])), rows.kept[i]);
+    rows.query[i] = times(times(norms.of_query(i), unpack_bf16(raw.q[i])), rows.kept[i]);
   }
-  memory.logs[warp][lane] = logs;
-  store_parts<1>(memory.later[0], memory.earlier, 0, rows, Ones(), warp, lane);
+  memory.logs[group][pair] = logs;
+  store_parts<1>(memory.later[0], memory.earlier, 0, rows, Ones(), group, pair);
   rows.widen_all<1>();
-  store_parts<2>(memory.later[1], memory.earlier, CHUNK / 2, rows, Ones(), warp, lane);
+  store_parts<2>(memory.later[1], memory.earlier, CHUNK / 2, rows, Ones(), group, pair);
   rows.widen_all<2>();
   __syncthreads();
   early();
   take_two<1>(memory, warp, lane);
   __syncthreads();
-  store_parts<4>(memory.later[0], memory.earlier, 0, rows, Ones(), warp, lane);
+  store_parts<4>(memory.later[0], memory.earlier, 0, rows, Ones(), group, pair);
   rows.widen_all<4>();
-  store_parts<8>(memory.later[1], memory.earlier, CHUNK / 2, rows, Ones(), warp, lane);
-  memory.kept[warp][lane] = rows.kept[0];
+  store_parts<8>(memory.later[1], memory.earlier, CHUNK / 2, rows, Ones(), group, pair);
+  memory.kept[group][pair] = rows.kept[0];
   __syncthreads();
   take_two<4>(memory, warp, lane);
 }

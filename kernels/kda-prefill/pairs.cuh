@@ -5,34 +5,31 @@
 
 namespace kda {
 
-// Four numbers in bf16, as they are stored.
-__device__ __forceinline__ uint2 narrowed(float4 x) { return make_uint2(pack_bf16(x.x, x.y), pack_bf16(x.z, x.w)); }
+__device__ __forceinline__ unsigned narrowed(float2 x) { return pack_bf16(x.x, x.y); }
 
-__device__ __forceinline__ uint2 times(uint2 x, uint2 y) {
-  uint2 product;
-  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product.x) : "r"(x.x), "r"(y.x));
-  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product.y) : "r"(x.y), "r"(y.y));
+// Of pairs in bf16.
+__device__ __forceinline__ unsigned times(unsigned x, unsigned y) {
+  unsigned product;
+  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(x), "r"(y));
   return product;
 }
 
-__device__ __forceinline__ uint2 times(uint2 x, float4 y) { return times(x, narrowed(y)); }
+__device__ __forceinline__ unsigned times(unsigned x, float2 y) { return times(x, narrowed(y)); }
 
-__device__ __forceinline__ void store_quad(void* to, uint2 x) { *static_cast<uint2*>(to) = x; }
+__device__ __forceinline__ void store_pair(char* to, unsigned x) { *reinterpret_cast<unsigned*>(to) = x; }
 
-__device__ __forceinline__ void store_quad(void* to, float4 x) {
-  store_quad(to, narrowed(x));
+__device__ __forceinline__ void store_pair(char* to, float2 x) { store_pair(to, narrowed(x)); }
+
+template <class Pair>
+__device__ __forceinline__ void store_pair(Rows& to, int token, int pair, Pair x) {
+  store_pair(reinterpret_cast<char*>(to) + banded<CHUNK>(token, pair / 4) + pair % 4 * 4, x);
 }
 
-template <class Quad>
-__device__ __forceinline__ void store_quad(Rows& to, int token, unsigned lane, Quad x) {
-  store_quad(reinterpret_cast<char*>(to) + banded<CHUNK>(token, lane / 2) + lane % 2 * 8, x);
-}
-
-// Stands for four ones.
+// Stands for two ones.
 struct Ones {};
 
-template <class Quad>
-__device__ __forceinline__ Quad times(Quad x, Ones) {
+template <class Pair>
+__device__ __forceinline__ Pair times(Pair x, Ones) {
   return x;
 }
 
@@ -47,23 +44,23 @@ struct Groups {
 // The later tokens' keys and queries, of 8 after those of 8, and the earlier ones' keys from row `first` on: what warps have,
 // `by` what is kept from the group's half's beginning to their tokens, or from these to its end.
 template <int Half, class Rows, class By>
-__device__ __forceinline__ void store_parts(Parts& later, Parts& earlier, int first, const Rows& rows, By by, int warp,
-                                            unsigned lane) {
-  const int begin = Groups<Half>::number(warp * OWN);
-  char* const to_later = later.rows + (begin / 8 * TILE + begin % 8) * PITCH + lane * 8;
-  char* const to_earlier = earlier.rows + (first + begin) * PITCH + lane * 8;
+__device__ __forceinline__ void store_parts(Parts& later, Parts& earlier, int first, const Rows& rows, By by, int group,
+                                            int pair) {
+  const int begin = Groups<Half>::number(group * OWN);
+  char* const to_later = later.rows + (begin / 8 * TILE + begin % 8) * PITCH + pair * 4;
+  char* const to_earlier = earlier.rows + (first + begin) * PITCH + pair * 4;
   const auto store = [&](int i, int number, bool is_later) {
     if (is_later) {
-      store_quad(to_later + number * PITCH, times(rows.key[i], by));
-      store_quad(to_later + (number + 8) * PITCH, times(rows.query[i], by));
+      store_pair(to_later + number * PITCH, times(rows.key[i], by));
+      store_pair(to_later + (number + 8) * PITCH, times(rows.query[i], by));
     } else {
-      store_quad(to_earlier + number * PITCH, times(rows.earlier[i], by));
+      store_pair(to_earlier + number * PITCH, times(rows.earlier[i], by));
     }
   };
   if (Half < OWN) {
 #pragma unroll
     for (int i = 0; i < OWN; ++i) store(i, Groups<Half>::number(i), i & Half);
-  } else if (warp * OWN & Half) {
+  } else if (group * OWN & Half) {
 #pragma unroll
     for (int i = 0; i < OWN; ++i) store(i, i, true);
   } else {
@@ -100,12 +97,13 @@ __device__ __forceinline__ void store_far(ChunkMemory& memory, int row, int colu
                                (column / 8 % 2 ^ own / 4) * 8 + pair * 2) = pack_fp16(beta * sum[0], beta * sum[1]);
 }
 
-// The products of 8 later tokens, those numbered from 8 block on, with the earlier ones of their groups.
-template <int Half>
-__device__ __forceinline__ void take_pairs(ChunkMemory& memory, const Parts& later, int first, int block,
+// The products of 8 later tokens, those numbered from 8 block on, with the earlier ones of their groups, or with those in
+// part `part` of so many.
+template <int Half, int InParts = 1>
+__device__ __forceinline__ void take_pairs(ChunkMemory& memory, const Parts& later, int first, int block, int part,
                                            unsigned lane) {
-  constexpr int COLUMNS = Half > 8 ? Half / 8 : 1;  // of 8 earlier tokens
-  const int from = block / COLUMNS * COLUMNS;
+  constexpr int ALL_COLUMNS = Half > 8 ? Half / 8 : 1, COLUMNS = ALL_COLUMNS / InParts;  // of 8 earlier tokens
+  const int from = block / ALL_COLUMNS * ALL_COLUMNS + part * COLUMNS;
   const unsigned x = shared_address(later.rows) + (block * TILE + lane % 16) * PITCH + lane / 16 * 16;
   const unsigned y = shared_address(memory.earlier.rows) + (first + from * 8 + lane % 8) * PITCH + lane / 8 * 16;
   Sum sums[COLUMNS] = {};
@@ -146,9 +144,17 @@ __device__ __forceinline__ void take_pairs(ChunkMemory& memory, const Parts& lat
 template <int Half>
 __device__ __forceinline__ void take_two(ChunkMemory& memory, int warp, unsigned lane) {
   if (warp < SIDE)
-    take_pairs<Half>(memory, memory.later[0], 0, warp, lane);
-  else
-    take_pairs<2 * Half>(memory, memory.later[1], CHUNK / 2, warp - SIDE, lane);
+    take_pairs<Half>(memory, memory.later[0], 0, warp, 0, lane);
+  else if (warp < 2 * SIDE)
+    take_pairs<2 * Half>(memory, memory.later[1], CHUNK / 2, warp - SIDE, 0, lane);
+}
+
+// The two largest: four warps and eight.
+__device__ __forceinline__ void take_far(ChunkMemory& memory, int warp, unsigned lane) {
+  if (warp < SIDE)
+    take_pairs<16>(memory, memory.later[0], 0, warp, 0, lane);
+  else if (warp < 3 * SIDE)
+    take_pairs<32, 2>(memory, memory.later[1], CHUNK / 2, warp / 2 - 2, warp % 2, lane);
 }
 
 }  // namespace kda

@@ -8,10 +8,10 @@
 
 namespace kda {
 
-// A warp's eight tokens.
+// A warp's eight tokens, in bf16.
 struct Decayed {
-  uint2 key[OWN], query[OWN];  // times the decays from the first token on
-  uint2 earlier[OWN];          // keys, times those after the token
+  unsigned key[OWN], query[OWN];  // times the decays from the first token on
+  unsigned earlier[OWN];          // keys, times those after the token
 };
 
 // By a warp: the inverse of I and a diagonal tile of A, or one of P if `of_queries`.
@@ -62,42 +62,43 @@ __device__ __forceinline__ void take_tile(ChunkMemory& memory, int tile, bool of
 // By all warps of a block, which synchronises after it: P's diagonal tiles, and the inverses of those of I + A; each warp is
 // left with its rows. `early` is done between.
 template <class Early>
-__device__ __forceinline__ void take_near(ChunkMemory& memory, Decayed& rows, const Raw& raw, const Gate& gate, int warp,
-                                          unsigned lane, Early early) {
-  float4 since[OWN], sum = make_float4(0.f, 0.f, 0.f, 0.f);  // log2 of what is kept from the first token on
+__device__ __forceinline__ void take_near(ChunkMemory& memory, Decayed& rows, const Raw& raw, const Gate& gate,
+                                          const Norms& norms, int warp, unsigned lane, Early early) {
+  const int group = warp / 2, pair = warp % 2 * WARP + lane;
+  float2 since[OWN], sum = make_float2(0.f, 0.f);  // log2 of what is kept from the first token on
 #pragma unroll
-  for (int i = 0; i < OWN; ++i) since[i] = sum = add_scaled(sum, 1.f, gate.log_decays(raw.g[i]));
-  memory.logs[warp][lane] = sum;
-  memory.kept[warp][lane] = exp2_of(sum);
-  const uint2 back = narrowed(exp2_of(scaled(-1.f, sum)));
-  const int place = warp * OWN * PITCH + lane * 8;
-  char *const keys = memory.later[0].rows + place, *const queries = memory.later[1].rows + place;
-  char* const earlier = memory.earlier.rows + place;
+  for (int i = 0; i < OWN; ++i) since[i] = sum = plus(sum, gate.log_decays(raw.g[i]));
+  memory.logs[group][pair] = sum;
+  memory.kept[group][pair] = exp2_of(sum);
+  const unsigned back = narrowed(exp2_of(times(-1.f, sum)));
 #pragma unroll
   for (int i = 0; i < OWN; ++i) {
-    const float4 key = scaled(memory.key[warp * OWN + i], gdn::widen(raw.k[i])), kept = exp2_of(since[i]);
+    const float2 key = times(norms.of_key(i), unpack_bf16(raw.k[i])), kept = exp2_of(since[i]);
     rows.key[i] = narrowed(times(key, kept));
-    rows.query[i] = narrowed(times(scaled(memory.query[warp * OWN + i], gdn::widen(raw.q[i])), kept));
-    rows.earlier[i] = narrowed(times(key, exp2_of(add_scaled(sum, -1.f, since[i]))));
+    rows.query[i] = narrowed(times(times(norms.of_query(i), unpack_bf16(raw.q[i])), kept));
+    rows.earlier[i] = narrowed(times(key, exp2_of(plus(sum, times(-1.f, since[i])))));
   }
-  if (warp % 2) {
+  const int place = group * OWN * PITCH + pair * 4;
+  char *const keys = memory.later[0].rows + place, *const queries = memory.later[1].rows + place;
+  char* const earlier = memory.earlier.rows + place;
+  if (group % 2) {
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
-      store_quad(keys + i * PITCH, rows.key[i]);
-      store_quad(queries + i * PITCH, rows.query[i]);
-      store_quad(earlier + i * PITCH, times(rows.earlier[i], back));
+      store_pair(keys + i * PITCH, rows.key[i]);
+      store_pair(queries + i * PITCH, rows.query[i]);
+      store_pair(earlier + i * PITCH, times(rows.earlier[i], back));
     }
   } else {
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
-      store_quad(keys + i * PITCH, times(rows.key[i], back));
-      store_quad(queries + i * PITCH, times(rows.query[i], back));
-      store_quad(earlier + i * PITCH, rows.earlier[i]);
+      store_pair(keys + i * PITCH, times(rows.key[i], back));
+      store_pair(queries + i * PITCH, times(rows.query[i], back));
+      store_pair(earlier + i * PITCH, rows.earlier[i]);
     }
   }
   __syncthreads();
   early();
-  take_tile(memory, warp / 2, warp % 2, lane);
+  if (warp < 2 * SIDE) take_tile(memory, warp / 2, warp % 2, lane);
 }
 
 // They are inverted.

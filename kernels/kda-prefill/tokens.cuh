@@ -1,5 +1,5 @@
-// The tokens of a chunk as a block of kda-prefill holds them: its shared memory, and of each warp 8 tokens in registers, a
-// lane's four channels of each.
+// The tokens of a chunk as a block of kda-prefill holds them: its shared memory, and in registers of two warps a group of 8
+// tokens, of which a lane has a pair of channels.
 #pragma once
 #define GDN_HQ GDN_H
 #define GDN_HV GDN_H
@@ -12,11 +12,13 @@ namespace kda {
 using namespace gdn;
 
 constexpr float EPS = 1e-6f;  // below the root of a norm
-constexpr int THREADS = 256;
-constexpr int OWN = 8;  // tokens of a warp
+constexpr int THREADS = 512;
+constexpr int OWN = 8;  // tokens of a warp, and of the next one, which has the keys' other channels
+constexpr int OWNERS = CHUNK / OWN;
+constexpr int PAIRS = GDN_K / 2;  // of channels
 constexpr int VALUE_TILES = GDN_V / TILE;
-static_assert(GDN_K == 4 * WARP && CHUNK == OWN * THREADS / WARP, "a lane has four channels of its warp's tokens");
-static_assert(VALUE_TILES <= THREADS / WARP, "a warp has no more than a tile of values");
+static_assert(PAIRS == 2 * WARP && THREADS == 2 * OWNERS * WARP, "two warps have the pairs of their tokens");
+static_assert(KEY_TILES + VALUE_TILES == THREADS / WARP, "a warp solves for a tile of channels, or of values");
 
 // What all rows of the state take of a chunk of a head,
 struct alignas(128) Alike {
@@ -52,7 +54,7 @@ struct ChunkMemory {
   alignas(1024) Triangle products;
   union {
     alignas(1024) Triangle solved;
-    float4 logs[THREADS / WARP][WARP];  // of the decays of a warp's tokens, their sum
+    float2 logs[OWNERS][PAIRS];  // of the decays of so many tokens, their sum
   };
   union {
     alignas(1024) __nv_bfloat16 values[CHUNK * GDN_V];
@@ -60,8 +62,8 @@ struct ChunkMemory {
   };
   float whole[GDN_K];
   alignas(16) Coupling coupling;
-  float4 kept[THREADS / WARP][WARP];                    // of all tokens of a warp
-  alignas(16) float key[CHUNK], query[CHUNK];           // 1 / |k| and scale / |q|
+  float2 kept[OWNERS][PAIRS];                    // of all of their tokens
+  alignas(16) float partial[2][OWNERS][3 * OWN];  // of the channels of one warp: k·k, q·q, and k·q
   alignas(16) float beta[CHUNK];
 };
 
@@ -82,59 +84,78 @@ __device__ __forceinline__ float log_decay(float x, float slope, float bound) {
 #endif
 }
 
-__device__ __forceinline__ float4 times(float4 x, float4 y) {
-  return make_float4(x.x * y.x, x.y * y.y, x.z * y.z, x.w * y.w);
-}
+__device__ __forceinline__ float2 times(float2 x, float2 y) { return make_float2(x.x * y.x, x.y * y.y); }
 
-__device__ __forceinline__ float4 exp2_of(float4 x) {
-  return make_float4(exp2_fast(x.x), exp2_fast(x.y), exp2_fast(x.z), exp2_fast(x.w));
-}
+__device__ __forceinline__ float2 times(float x, float2 y) { return make_float2(x * y.x, x * y.y); }
+
+__device__ __forceinline__ float2 plus(float2 x, float2 y) { return make_float2(x.x + y.x, x.y + y.y); }
+
+__device__ __forceinline__ float2 exp2_of(float2 x) { return make_float2(exp2_fast(x.x), exp2_fast(x.y)); }
 
 // Of a lane's channels: what makes decays of the gates as they come.
 struct Gate {
-  float4 bias;
+  float2 bias;
   float slope, bound;
 
-  __device__ __forceinline__ float4 log_decays(uint2 g) const {
-    const float4 x = gdn::widen(g);
-    return make_float4(log_decay(x.x + bias.x, slope, bound), log_decay(x.y + bias.y, slope, bound),
-                       log_decay(x.z + bias.z, slope, bound), log_decay(x.w + bias.w, slope, bound));
+  __device__ __forceinline__ float2 log_decays(unsigned g) const {
+    const float2 x = plus(unpack_bf16(g), bias);
+    return make_float2(log_decay(x.x, slope, bound), log_decay(x.y, slope, bound));
   }
 };
 
 // A lane's channels of its warp's tokens, as they come.
 struct Raw {
-  uint2 k[OWN], q[OWN], g[OWN];
+  unsigned k[OWN], q[OWN], g[OWN];
 
   // After the sequence's end nothing is written, and by a gate of minus infinity nothing decays.
   __device__ __forceinline__ void load(const __nv_bfloat16* keys, const __nv_bfloat16* queries,
                                        const __nv_bfloat16* gates, int tokens) {
+    const auto pair = [](const __nv_bfloat16* from) { return *reinterpret_cast<const unsigned*>(from); };
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
-      k[i] = q[i] = make_uint2(0, 0), g[i] = make_uint2(0xff80ff80u, 0xff80ff80u);
+      k[i] = q[i] = 0, g[i] = 0xff80ff80u;
       if (i < tokens) {
-        k[i] = load_bits(keys + i * (GDN_H * GDN_K));
-        q[i] = load_bits(queries + i * (GDN_H * GDN_K));
-        g[i] = load_bits(gates + i * (GDN_H * GDN_K));
+        k[i] = pair(keys + i * (GDN_H * GDN_K));
+        q[i] = pair(queries + i * (GDN_H * GDN_K));
+        g[i] = pair(gates + i * (GDN_H * GDN_K));
       }
     }
   }
 };
 
-// The norms of a warp's tokens.
-__device__ __forceinline__ void take_norms(ChunkMemory& memory, const Raw& raw, float scale, int warp, unsigned lane) {
+// What keys and queries of a warp's tokens are multiplied with, 1 / |k| and scale / |q|: a lane has one of these.
+struct Norms {
+  float factor;
+
+  __device__ __forceinline__ float of_key(int token) const { return __shfl_sync(ALL_LANES, factor, 2 * token); }
+  __device__ __forceinline__ float of_query(int token) const {
+    return __shfl_sync(ALL_LANES, factor, WARP / 2 + 2 * token);
+  }
+};
+
+__device__ __forceinline__ float dot(unsigned x, unsigned y) {
+  const float2 a = unpack_bf16(x), b = unpack_bf16(y);
+  return fmaf(a.x, b.x, a.y * b.y);
+}
+
+// The norms of a group's tokens, by its two warps; without a bound on the gate, products k·q are left in `partial`, too.
+__device__ __forceinline__ Norms take_norms(ChunkMemory& memory, const Raw& raw, float scale, int group, int half,
+                                            unsigned lane) {
   float squares[2 * OWN];
 #pragma unroll
-  for (int i = 0; i < OWN; ++i) {
-    const float4 k = gdn::widen(raw.k[i]), q = gdn::widen(raw.q[i]);
-    squares[i] = dot(k, k);
-    squares[OWN + i] = dot(q, q);
-  }
+  for (int i = 0; i < OWN; ++i) squares[i] = dot(raw.k[i], raw.k[i]), squares[OWN + i] = dot(raw.q[i], raw.q[i]);
   scatter_sums<WARP, 1>(squares, lane);  // two lanes have one
-  const bool is_key = lane < WARP / 2;
-  const float factor = (is_key ? 1.f : scale) * rsqrtf(squares[0] + EPS);
-  (is_key ? memory.key : memory.query)[warp * OWN + lane / 2 % OWN] = factor;
-  __syncwarp();
+  if (lane % 2 == 0) memory.partial[half][group][lane / 2] = squares[0];
+#if GDN_GATE != 1
+  float products[OWN];
+#pragma unroll
+  for (int i = 0; i < OWN; ++i) products[i] = dot(raw.k[i], raw.q[i]);
+  scatter_sums<WARP, 1>(products, lane);  // four lanes have one
+  if (lane % 4 == 0) memory.partial[half][group][2 * OWN + lane / 4] = products[0];
+#endif
+  asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(2 * WARP) : "memory");
+  const float sum = memory.partial[0][group][lane / 2] + memory.partial[1][group][lane / 2];
+  return {(lane < WARP / 2 ? 1.f : scale) * rsqrtf(sum + EPS)};
 }
 
 }  // namespace kda

@@ -80,6 +80,29 @@ __device__ __forceinline__ void decay_channels(gdn::State& s, const float* kept,
   }
 }
 
+// Sums [64, 64] of A [64, 16] and B [16, 64], whose rows are rows in shared memory. Where threads begin with few registers,
+// ptxas has none of [64, 128].
+__device__ __forceinline__ void add_product(gdn::Sum (&sums)[8], const gdn::Operand& a, unsigned long long b) {
+#define KDA_SUM(n) "+f"(sums[n][0]), "+f"(sums[n][1]), "+f"(sums[n][2]), "+f"(sums[n][3])
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+      "%24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+      : KDA_SUM(0), KDA_SUM(1), KDA_SUM(2), KDA_SUM(3), KDA_SUM(4), KDA_SUM(5), KDA_SUM(6), KDA_SUM(7)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+#undef KDA_SUM
+}
+
+// S + U^T K, for U^T as operands.
+__device__ __forceinline__ void add_by_bands(gdn::State& s, const gdn::Operand (&u)[gdn::SIDE], gdn::Matrix keys) {
+#pragma unroll
+  for (int token = 0; token < gdn::SIDE; ++token)
+#pragma unroll
+    for (int band = 0; band < 2; ++band)
+      add_product(*reinterpret_cast<gdn::Sum(*)[8]>(&s[8 * band]), u[token],
+                  keys.descriptor(band * (gdn::CHUNK * gdn::BAND_BYTES) + token * (gdn::TILE * gdn::BAND_BYTES)));
+}
+
 // W - Y S^T as operands.
 __device__ __forceinline__ void subtract(gdn::Operand (&u)[gdn::SIDE], const uint4 (&w)[gdn::SIDE][gdn::WARP],
                                          const gdn::Sum (&read)[gdn::TOKEN_PAIRS], unsigned lane) {
@@ -96,16 +119,14 @@ __device__ __forceinline__ void subtract(gdn::Operand (&u)[gdn::SIDE], const uin
   }
 }
 
-// By a warp: its 16 rows of a sequence's state, from its first chunk, numbered `step`, to its end. Outputs of a chunk
-// are stored while the next one's first product is worked out.
+// By a warp: its 16 rows of a sequence's state, from its first chunk, numbered `step`, to its end.
 __device__ __forceinline__ void carry(gdn::State& s, CarryMemory& memory, int head, int step, int tokens,
                                       __nv_bfloat16* output, int warp, unsigned lane) {
-  gdn::Sum shown[gdn::TOKEN_PAIRS];
 #pragma unroll 1
   for (int token = 0; token < tokens; token += gdn::CHUNK, ++step) {
     const int slot = step % STAGES, parity = step / STAGES % 2;
     CarryMemory::Part &read = memory.read[slot], &written = memory.written[slot];
-    gdn::Sum sums[gdn::TOKEN_PAIRS];
+    gdn::Sum sums[gdn::TOKEN_PAIRS], shown[gdn::TOKEN_PAIRS];
     gdn::Operand begun[gdn::KEY_TILES], u[gdn::SIDE];
 #pragma unroll
     for (int k = 0; k < gdn::KEY_TILES; ++k) gdn::narrow(begun[k], s[2 * k], s[2 * k + 1]);
@@ -114,46 +135,33 @@ __device__ __forceinline__ void carry(gdn::State& s, CarryMemory& memory, int he
     gdn::fence_warpgroup();
     gdn::multiply_operands<GDN_K, gdn::CHUNK, false>(sums, begun, gdn::matrix(memory.y[slot]));
     gdn::commit_group();
-    if (token > 0) {
-      gdn::wait_for_groups<1>();
-      gdn::keep_in_place(shown);
-      gdn::arrive_together(memory.mixed.empty, lane);
-      gdn::store_output(output, shown, gdn::CHUNK, lane);
-      output += gdn::CHUNK * (GDN_H * GDN_V);
-    }
     gdn::keep_in_place(s);
     decay_channels(s, memory.whole[slot], lane);
     gdn::keep_in_place(s);
-    gdn::wait(memory.shown.full, step % 2);
-    gdn::fence_warpgroup();
-    gdn::multiply_operands<GDN_K, gdn::CHUNK, false>(shown, begun, gdn::matrix(memory.queries));
-    gdn::commit_group();
-    gdn::wait_for_groups<1>();
+    gdn::wait_for_groups<0>();
     gdn::keep_in_place(sums);
     subtract(u, memory.w[slot][warp], sums, lane);
     gdn::keep_in_place(u);
     gdn::arrive_together(read.empty, lane);
-    gdn::wait(written.full, parity);
-    gdn::wait_for_groups<0>();
-    gdn::keep_in_place(shown);
-    gdn::arrive_together(memory.shown.empty, lane);
+    gdn::wait(memory.shown.full, step % 2);
     gdn::fence_warpgroup();
-    gdn::add_written(s, u, gdn::matrix(memory.keys[slot], gdn::CHUNK * gdn::BAND_BYTES));
+    gdn::multiply_operands<GDN_K, gdn::CHUNK, false>(shown, begun, gdn::matrix(memory.queries));
+    gdn::wait(written.full, parity);
+    add_by_bands(s, u, gdn::matrix(memory.keys[slot]));
     gdn::commit_group();
     gdn::wait(memory.mixed.full, step % 2);
-    gdn::fence_warpgroup();
     gdn::multiply_operands<gdn::CHUNK, gdn::CHUNK, true>(shown, u, gdn::matrix(memory.products));
     gdn::commit_group();
     if (warp == 0 && lane == 0) kda::add_released(&kda::chunks_read[head][step % PLACES]);
-    gdn::wait_for_groups<1>();
+    gdn::wait_for_groups<0>();
     gdn::keep_in_place(s);
+    gdn::keep_in_place(shown);
+    gdn::arrive_together(memory.shown.empty, lane);
     gdn::arrive_together(written.empty, lane);
+    gdn::arrive_together(memory.mixed.empty, lane);
+    gdn::store_output(output, shown, min(tokens - token, gdn::CHUNK), lane);
+    output += gdn::CHUNK * (GDN_H * GDN_V);
   }
-  if (tokens <= 0) return;
-  gdn::wait_for_groups<0>();
-  gdn::keep_in_place(shown);
-  gdn::arrive_together(memory.mixed.empty, lane);
-  gdn::store_output(output, shown, (tokens - 1) % gdn::CHUNK + 1, lane);
 }
 
 // By a block: rows of the states of a group's head, of all groups and sequences.
@@ -166,13 +174,13 @@ __device__ __forceinline__ void carry_all(CarryMemory& memory, const float* stat
   if (threadIdx.x == 0) memory.initialise();
   __syncthreads();
   if (warp >= gdn::GROUP_WARPS) {
-    gdn::give_registers<40>();
+    gdn::give_registers<24>();
     const kda::AllReady* const places = ready + static_cast<size_t>(of_group) * PLACES;
     if (lane == 0 && warp == gdn::GROUP_WARPS) bring_read(memory, places, of_group, rows, steps);
     if (lane == 0 && warp == gdn::GROUP_WARPS + 1) bring_written(memory, places, of_group, steps);
     return;
   }
-  gdn::take_registers<216>();
+  gdn::take_registers<184>();
   int step = 0;
 #pragma unroll 1
   for (int head = of_group; head < GDN_H; head += kda::HEADS)
@@ -209,13 +217,12 @@ struct Cursor {
 
 // By a block: asks the L2 for a chunk's tokens, 64 rows of four tensors.
 __device__ __forceinline__ void prefetch(const kda::Inputs& in, int head, const gdn::Span& span) {
-  static_assert(kda::THREADS == 4 * gdn::CHUNK && GDN_K == GDN_V, "a thread for each row");
-  const int token = threadIdx.x % gdn::CHUNK, which = threadIdx.x / gdn::CHUNK;
+  static_assert(kda::THREADS == 8 * gdn::CHUNK && GDN_K == GDN_V, "a thread for each half of a row");
+  const int token = threadIdx.x / 2 % gdn::CHUNK, which = threadIdx.x / (2 * gdn::CHUNK);
   if (token >= span.tokens) return;
   const __nv_bfloat16* const tensor = which < 2 ? (which == 0 ? in.q : in.k) : (which == 2 ? in.v : in.g);
-  const char* const row = reinterpret_cast<const char*>(tensor + ((span.begin + token) * GDN_H + head) * GDN_K);
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(row));
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(row + GDN_K));
+  const __nv_bfloat16* const row = tensor + ((span.begin + token) * GDN_H + head) * GDN_K;
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(row + threadIdx.x % 2 * (GDN_K / 2)));
 }
 
 // By a block: chunks of all heads in the order in which they are taken, each by whichever block is free.
