@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -136,28 +133,23 @@ def forwarded_args(options: Sequence[TypedOption], left_out: Collection[str]) ->
     return [word for option in options if option.name not in left_out for word in option.words]
 
 
-_LOCK = "lock"
 _LOCK_TIMEOUT_S = 60.0  # for a job that is being stopped: it writes what it has
-_POLL_S = 0.2
 
 
 @contextmanager
 def locked(job: Path) -> Iterator[None]:
     """Locks a job's folder against other processes; UsageError if one keeps it for a minute."""
-    descriptor = os.open(job / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    deadline = time.monotonic() + _LOCK_TIMEOUT_S
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(job / "lock")
     try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() > deadline:
-                    raise UsageError(f"the job {job.name} is still running there", "wait for it to end") from error
-            time.sleep(_POLL_S)
+        lock.acquire(timeout=_LOCK_TIMEOUT_S)
+    except Timeout as error:
+        raise UsageError(f"the job {job.name} is still running there", "wait for it to end") from error
+    try:
         yield
     finally:
-        os.close(descriptor)
+        lock.release()
 
 
 def take_up(out: Path, wanted: str) -> Path:
