@@ -10,6 +10,7 @@ import sys
 from collections import defaultdict
 from contextlib import ExitStack
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from deep import KEPT, deep_places
@@ -168,7 +169,7 @@ def _plain_environment(monkeypatch, tmp_path_factory):
     for name in ("GDNBENCH_KERNELS", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config" / uuid4().hex))
 
 
 @pytest.fixture(scope="module")

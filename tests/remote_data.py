@@ -10,12 +10,9 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from faults import ADVERSARIAL, FORKING, LIMIT_S, LONG, REPOSITORY, Done, answer, finish, python_path, wait_for
-
-from gdnbench.remote.targets import trust
 
 WORKDIR = "it's the workdir"
 SHORT = ("--gpu", "cpu", "--rounds", "3", "--samples", "2", "--margin", "0.9", "--shape", "B=1")
@@ -84,13 +81,13 @@ class Laptop:
         return finish(process, LIMIT_S)
 
     def configure(self, text: str) -> None:
-        (self.home / "gdnbench.toml").write_text(text)
-        with mock.patch.dict(os.environ, self._state):
-            trust(self.home / "gdnbench.toml")
+        own = self.home / "config" / "gdnbench" / "gdnbench.toml"
+        own.parent.mkdir(parents=True, exist_ok=True)
+        own.write_text(text)
 
     @property
     def _state(self) -> dict[str, str]:
-        return {"XDG_STATE_HOME": str(self.home / "state")}
+        return {"XDG_STATE_HOME": str(self.home / "state"), "XDG_CONFIG_HOME": str(self.home / "config")}
 
 
 def far_results(laptop: Laptop) -> Path | None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.remote.targets import trust
 
 pytestmark = pytest.mark.slow
 
@@ -84,7 +83,8 @@ def clone(tmp_path_factory):
     if done.returncode:
         pytest.skip("this is no git checkout")
     targets = '[targets.lab]\nkind = "local"\ngpus = ["h200"]\n[targets.cloud]\nkind = "local"\n'
-    (folder / "gdnbench.toml").write_text(targets)
+    (folder / "config" / "gdnbench").mkdir(parents=True)
+    (folder / "config" / "gdnbench" / "gdnbench.toml").write_text(targets)
     return folder
 
 
@@ -94,7 +94,7 @@ def call(command_line, clone, monkeypatch):
         raise UsageError(PLANNED)
 
     monkeypatch.chdir(clone)
-    trust(clone / "gdnbench.toml")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(clone / "config"))
     for name in ("gdnbench.machine.gpus.list_gpus", "gdnbench.machine.gpus.list_gpus"):
         monkeypatch.setattr(name, lambda *_: ())
     for module in ("gdnbench.profile.process", "gdnbench.diagnose.gather", "gdnbench.measure.start"):

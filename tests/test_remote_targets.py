@@ -9,7 +9,7 @@ from faults import answer
 from gdnbench.errors import GpuNotFoundError, UnknownNameError, UsageError
 from gdnbench.model.gpu import Gpu
 from gdnbench.remote.forward import choose_target, requested_models
-from gdnbench.remote.targets import is_trusted, load_targets, read_targets, target_named, trust, user_config
+from gdnbench.remote.targets import load_targets, read_targets, target_named, user_config
 
 LAB = '[targets.lab]\nkind = "ssh"\nhost = "gpu1"\n'
 
@@ -81,21 +81,21 @@ def test_the_projects_targets_come_before_the_users_and_a_folder_above_counts(he
 
 
 def test_a_gpu_here_comes_before_a_target_that_has_it(here, gpus):
-    write(here, farm("lab", "h200"))
+    write(user_config().parent, farm("lab", "h200"))
     gpus.append(Gpu(0, "NVIDIA H200", "GPU-1", (9, 0)))
     assert choose_target("h200") is None
     gpus.clear()
-    trust(here / "gdnbench.toml")
     for spelling in ("h200", "H200", " h200 "):
         assert choose_target(spelling).name == "lab"
 
 
 def test_several_targets_or_none_are_an_error_that_lists_them(here, gpus):
-    write(here, farm("one", "b200") + farm("two", "h200", "b200") + farm("three", "h200"))
+    write(user_config().parent, farm("one", "b200") + farm("two", "h200", "b200"))
+    write(here, farm("three", "h200", "b200"))
     with pytest.raises(UsageError, match=r"2 targets have a GPU 'b200': one \(b200\), two \(h200, b200\)") as several:
         choose_target("b200")
     assert "--on one" in several.value.hint
-    with pytest.raises(GpuNotFoundError, match=r"three \(h200\)") as none:
+    with pytest.raises(GpuNotFoundError, match=r"three \(h200, b200\)") as none:
         choose_target("rtx9999")
     assert "targets init NAME --ssh HOST --gpu rtx9999" in none.value.hint
 
@@ -109,7 +109,7 @@ def test_the_gpu_there_must_be_what_was_asked_for_or_what_the_target_is_said_to_
 
 
 def test_init_writes_a_target_that_list_shows_and_keeps_what_was_there(here):
-    path = write(here, "# mine\n" + farm("old", "a100"))
+    path = write(user_config().parent, "# mine\n" + farm("old", "a100"))
     added = answer("targets", "init", "lab.two", "--ssh", 'me@a "b"', "--gpu", "h200", "--gpu", "b200")
     assert added.code == 0, added.err
     assert "gdnbench targets check lab.two" in added.out
@@ -125,9 +125,9 @@ def test_init_writes_a_target_that_list_shows_and_keeps_what_was_there(here):
     refused = answer("targets", "init", "new", "--ssh=-oProxyCommand=x")
     assert refused.code == 2
     assert "host: Expected text of another form" in refused.err
-    own = answer("targets", "init", "new", "--ssh", "x", "--user")
-    assert own.code == 0
-    assert user_config().is_file()
+    assert choose_target("b200").name == "lab.two"
+    assert answer("targets", "init", "new", "--ssh", "x", "--gpu", "h100", "--project").code == 0
+    assert (here / "gdnbench.toml").is_file()
     assert "new" in answer("targets").out
 
 
@@ -142,7 +142,7 @@ def test_on_does_not_go_with_files_that_are_here_nor_with_a_target_that_is_not(h
     assert "there is no target nowhere" in unknown.err
 
 
-# A project's file chooses where a command runs only once its user has confirmed it as it is.
+# A project's file does not choose where a command runs.
 
 HOSTILE = '[targets.lab]\nkind = "local"\ngpus = ["h200"]\npython = "./owned"\n'
 
@@ -152,73 +152,31 @@ def test_a_file_that_came_with_a_project_is_not_used_unasked(here, gpus, monkeyp
     path = write(here, HOSTILE)
     (here / deep).mkdir(parents=True, exist_ok=True)
     monkeypatch.chdir(here / deep)
-    with pytest.raises(UsageError, match="you have not confirmed it") as refused:
+    with pytest.raises(UsageError, match="which may not be yours") as refused:
         choose_target("h200")
     assert str(path) in refused.value.message
-    assert "gdnbench targets trust" in refused.value.hint
     assert "--on lab" in refused.value.hint
     assert target_named("lab").target.python == "./owned"  # whoever names it means it
 
 
-def test_a_run_by_its_gpu_alone_executes_nothing_of_an_unconfirmed_file(here, gpus):
+def test_a_run_by_its_gpu_alone_executes_nothing_of_a_project_s_file(here, gpus):
     owned = here / "was-run"
     (here / "owned").write_text(f"#!/bin/sh\ntouch {owned}\n")
     (here / "owned").chmod(0o755)
     write(here, HOSTILE)
     done = answer("run", "decode-reference", "--gpu", "h200", "--quick", folder=here)
     assert done.code == 2
-    assert "you have not confirmed it" in " ".join(done.err.split())
+    assert "--on lab" in done.err
     assert not owned.exists()
 
 
-@pytest.mark.parametrize("change", ["\n", "# a comment\n", farm("other", "b200")])
-def test_a_confirmation_is_of_the_file_as_it_was(here, gpus, change):
-    path = write(here, farm("lab", "h200"))
-    confirmed = answer("targets", "trust", folder=here)
-    assert confirmed.code == 0, confirmed.err
-    assert "lab: ssh lab.example, by an environment that gdnbench makes" in confirmed.out
-    assert choose_target("h200").name == "lab"
-    path.write_text(path.read_text() + change)
-    with pytest.raises(UsageError, match="not confirmed"):
-        choose_target("h200")
-
-
-def test_a_copy_elsewhere_is_another_file(here, gpus, monkeypatch):
-    trust(write(here, farm("lab", "h200")))
-    other = write(here.parent / "other", farm("lab", "h200"))
-    monkeypatch.chdir(other.parent)
-    assert not is_trusted(other)
-
-
-def test_the_users_own_file_needs_no_confirmation(here, gpus):
+def test_a_project_s_target_does_not_take_the_place_of_one_s_own(here, gpus):
     write(user_config().parent, farm("lab", "h200"))
+    write(here, HOSTILE.replace("lab", "other"))
     assert choose_target("h200").name == "lab"
-
-
-def test_what_everybody_may_write_is_never_confirmed(here, gpus):
-    path = write(here, farm("lab", "h200"))
-    path.chmod(0o666)
-    done = answer("targets", "trust", folder=here)
-    assert done.code == 2
-    assert "everybody may write it" in done.err
-    path.chmod(0o644)
-    trust(path)
-    path.chmod(0o666)
-    assert not is_trusted(path)
-
-
-def test_a_target_that_the_user_adds_is_theirs_and_one_beside_a_stranger_s_is_not(here, gpus):
-    assert answer("targets", "init", "lab", "--ssh", "gpu1", "--gpu", "h200", folder=here).code == 0
-    assert choose_target("h200").name == "lab"
-    write(here, farm("stranger", "b200"))
-    assert answer("targets", "init", "lab", "--ssh", "gpu1", "--gpu", "h200", folder=here).code == 0
-    assert not is_trusted(here / "gdnbench.toml")
-
-
-def test_where_there_is_nothing_to_confirm_it_says_so(here):
-    done = answer("targets", "trust", folder=here)
-    assert done.code == 2
-    assert "names no target" in done.err
+    write(here, HOSTILE)  # of that name, which `--on` would mean
+    with pytest.raises(UsageError, match="which may not be yours"):
+        choose_target("h200")
 
 
 def test_who_names_a_target_is_told_what_a_project_s_file_runs(here, gpus):

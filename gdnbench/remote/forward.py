@@ -48,7 +48,6 @@ from gdnbench.remote.job import INPUTS, JOB, OUT, RemoteJob, run_id
 from gdnbench.remote.targets import (
     NamedTarget,
     SlurmTarget,
-    check_trusted,
     format_targets,
     load_targets,
     targets_with,
@@ -328,19 +327,20 @@ class Forwarded:
 
 
 def choose_target(gpu: str) -> NamedTarget | None:
-    """The target for `--gpu` without `--on`, None to run here; GpuNotFoundError, UsageError for several."""
+    """The target for `--gpu` without `--on`, None to run here; GpuNotFoundError, UsageError unless it is one's own."""
     if not names_model(gpu):
         return None
     try:
         gpus.select_gpu(gpu, gpus.list_gpus())
     except GpuNotFoundError as error:
         having = targets_with(gpu)
-        if len(having) == 1:
-            check_trusted(having[0], gpu)
-            return having[0]
+        own = [each for each in having if each.is_own]
+        if len(own) == 1:
+            return own[0]
         if having:
-            message = f"{len(having)} targets have a GPU {gpu!r}: {format_targets(having)}"
-            raise UsageError(message, f"name one: --on {having[0].name}") from error
+            whose = f"{len(own)} targets" if own else f"targets of {having[0].file}, which may not be yours,"
+            message = f"{whose} have a GPU {gpu!r}: {format_targets(own or having)}"
+            raise UsageError(message, f"name one: --on {(own or having)[0].name}") from error
         others = load_targets()
         reason = f"No target has one: {format_targets(others.values()) if others else 'none is known'}."
         hint = f"gdnbench targets init NAME --ssh HOST --gpu {gpu} adds one; {error.hint}"

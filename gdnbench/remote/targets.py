@@ -1,17 +1,13 @@
-"""Targets: the machines that `gdnbench.toml` names, in the user's folder, or in a project's that the user confirmed.
+"""Targets: the machines that `gdnbench.toml` names, in the user's own settings or in a project's folder.
 
-A target names a host and an interpreter, and `--gpu h200` alone may pick one. The user's own file is theirs. That of a
-project is used unasked only while it is as it was when the user confirmed it, as direnv has it with `.envrc`. `--on`
-names the target, and needs no confirmation.
+A target names a host and an interpreter. `--gpu h200` alone picks one of the user's own: a project's file may have come
+with the project, and its targets are taken by their names, with `--on`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
-import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +17,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from gdnbench.codec import SchemaError, convert
-from gdnbench.errors import GdnbenchError, MachineError, UnknownNameError, UsageError
+from gdnbench.errors import GdnbenchError, UnknownNameError, UsageError
 from gdnbench.machine.gpus import same_model
 from gdnbench.project import CONFIG, MOST_BYTES, read_config
 from gdnbench.regular_file import read_regular_text
@@ -95,9 +91,14 @@ class NamedTarget:
                 return "local"
 
     @property
+    def is_own(self) -> bool:
+        """Whether the user's own settings have it, not a project's file."""
+        return self.file == user_config()
+
+    @property
     def command_note(self) -> str:
         """What a project's file has run there, to follow the target: who named the target may not know the file."""
-        if self.file == user_config() or not self.target.python:
+        if self.is_own or not self.target.python:
             return ""
         return f": {self.target.python}, as {self.file} says"
 
@@ -202,62 +203,3 @@ def add_target(path: Path, name: str, fields: Mapping[str, Any]) -> None:
 def is_text(text: str) -> bool:
     """Whether a text can be written as UTF-8: a word of the command line that is not has surrogates in it."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-NAME = "trusted-targets.txt"
-
-
-def is_trusted(path: Path) -> bool:
-    """Whether a file of targets is the user's own, or was confirmed as it is now."""
-    return path == user_config() or (not _not_ones_own(path) and _line(path) in _confirmed())
-
-
-def trust(path: Path) -> None:
-    """Confirms a project's file as it is; UsageError if others own or may write it, MachineError if unreadable."""
-    if why := _not_ones_own(path):
-        raise UsageError(f"{path} cannot be confirmed: {why}", f"chmod o-w {path}, or copy it")
-    lines = [*_confirmed(), _line(path)]
-    store = _confirmations()
-    try:
-        store.parent.mkdir(parents=True, exist_ok=True)
-        store.write_text("".join(f"{line}\n" for line in dict.fromkeys(lines)), encoding="utf-8")
-    except OSError as error:
-        raise MachineError(f"{store} cannot be written: {error.strerror or error}", "see `gdnbench doctor`") from error
-
-
-def check_trusted(named: NamedTarget, gpu: str) -> None:
-    """Raises UsageError for a target that nobody named, of a file that the user has not confirmed."""
-    if not is_trusted(named.file):
-        where = f"{named.name} ({named.described})"
-        raise UsageError(
-            f"--gpu {gpu} would run on {where}: {named.file} says so, and you have not confirmed it",
-            f"read it, then: gdnbench targets trust; or name the target: --on {named.name}",
-        )
-
-
-def _not_ones_own(path: Path) -> str:
-    try:
-        status = path.stat()
-    except OSError as error:
-        return error.strerror or str(error)
-    if status.st_uid != os.getuid():
-        return "it is another user's"
-    return "everybody may write it" if status.st_mode & stat.S_IWOTH else ""
-
-
-def _line(path: Path) -> str:
-    digest = hashlib.sha256(read_regular_text(path, MOST_BYTES).encode()).hexdigest()
-    return f"{digest} {path.resolve()}"
-
-
-def _confirmed() -> list[str]:
-    try:
-        return read_regular_text(_confirmations(), MOST_BYTES).splitlines()
-    except (OSError, UnicodeDecodeError):
-        return []
-
-
-def _confirmations() -> Path:
-    from platformdirs import user_state_path
-
-    return user_state_path("gdnbench", appauthor=False) / NAME

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -74,28 +73,6 @@ def check(
     raise typer.Exit(run_on(named, Forwarded(named, make_job(named, words, homes, gpu=gpu), homes), quiet=quiet))
 
 
-@targets.command("trust", cls=Verb)
-def confirm() -> None:
-    """Confirm the project's `gdnbench.toml` as it is: --gpu MODEL may then choose its targets."""
-    from gdnbench.remote.targets import project_config, read_targets, trust
-
-    path = project_config()
-    named = read_targets(path)
-    if not named:
-        raise UsageError(f"{path} names no target", "gdnbench targets init NAME --ssh HOST writes one")
-    trust(path)
-    lines = [
-        f"{each.name}: {each.described}, by {each.target.python or 'an environment that gdnbench makes'}"
-        for each in named.values()
-    ]
-    _print_lines([*lines, f"{path} is confirmed as it is"], next(iter(named)))
-
-
-def _print_lines(lines: Sequence[str], name: str) -> None:
-    notes = [Note(line, whole=True) for line in lines]
-    print_answer(Answer(text=lambda _: notes, next=command("targets", "check", name)))
-
-
 @targets.command(cls=Verb)
 def init(
     name: Annotated[str, typer.Argument(metavar="TARGET", help="What to call it.")],
@@ -113,10 +90,13 @@ def init(
     python: Annotated[
         str, typer.Option(help="An interpreter there with gdnbench's requirements; one is made by default.")
     ] = "",
-    user: Annotated[bool, typer.Option("--user", help="In your own settings, not in the project's folder.")] = False,
+    project: Annotated[
+        bool,
+        typer.Option("--project", help="In the project's folder, not in your own settings: --on alone takes it."),
+    ] = False,
 ) -> None:
     """Add a machine that ssh reaches, or a cluster of Slurm's, to `gdnbench.toml`."""
-    from gdnbench.remote.targets import add_target, is_trusted, project_config, trust, user_config
+    from gdnbench.remote.targets import add_target, project_config, user_config
 
     fields: dict[str, Any]
     if slurm:
@@ -127,9 +107,7 @@ def init(
         said = "--option is for --slurm" if ssh else "it is not said how to reach it"
         raise UsageError(said, "give --ssh HOST, or --slurm, with --ssh LOGIN where srun is not here")
     fields |= {"gpus": gpu or [], **({"python": python} if python else {})}
-    path = user_config() if user else project_config()
-    is_ones_own = not path.exists() or is_trusted(path)
+    path = project_config() if project else user_config()
     add_target(path, name, fields)
-    if not user and is_ones_own:
-        trust(path)
-    _print_lines([f"{name} is in {path}"], name)
+    note = Note(f"{name} is in {path}", whole=True)
+    print_answer(Answer(text=lambda _: [note], next=command("targets", "check", name)))
