@@ -24,12 +24,12 @@ from gdnbench.process.events import (
 )
 from gdnbench.remote.environment import Prepared
 from gdnbench.remote.forward import run_job
-from gdnbench.remote.host import LocalHost
+from gdnbench.remote.host import Host
 from gdnbench.remote.targets import LocalTarget, NamedTarget
 from gdnbench.verbs.on_target import run_on
 
 
-class Stand(LocalHost):
+class Stand(Host):
     """A host on which whatever is started is a script."""
 
     name = "far"

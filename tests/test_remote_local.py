@@ -20,7 +20,7 @@ from gdnbench.errors import LeftOutWarning, MachineError, UnknownNameError, Usag
 from gdnbench.launch import load_numerics
 from gdnbench.process.events import ignore
 from gdnbench.remote.environment import prepare, put_files, requirements
-from gdnbench.remote.host import LocalHost
+from gdnbench.remote.host import Host
 from gdnbench.remote.job import RemoteJob, locked, take_up
 from gdnbench.remote.targets import NamedTarget, SshTarget
 from gdnbench.remote.transfer import ExpectedOutput, OriginFolders, fetch
@@ -176,12 +176,12 @@ def bare(tmp_path, monkeypatch):
     uv.chmod(0o755)
     monkeypatch.setenv("PATH", f"{uv.parent}{os.pathsep}{os.environ['PATH']}")
 
-    class There(LocalHost):
+    class There(Host):
         name = "there"
         python = ""
 
         def connect(self, argv):
-            return LocalHost().connect(argv)
+            return Host().connect(argv)
 
     target = SshTarget(host="there", workdir=str(tmp_path / "work dir's"))
     named = NamedTarget("lab", target, Path("gdnbench.toml"))
@@ -226,7 +226,7 @@ def test_the_requirements_are_those_of_the_project():
 # What is sent.
 
 
-class CutHost(LocalHost):
+class CutHost(Host):
     """What it is sent ends early, as where a connection is cut; and so does what it sends."""
 
     def start(self, argv, **streams):
@@ -243,7 +243,7 @@ def test_a_tree_arrives_whole_or_not_at_all_and_once(tmp_path):
         put_files(CutHost(), str(tmp_path / "there"), "tree", files)
     assert list((tmp_path / "there").iterdir()) == []
     for _ in range(2):  # as two commands at once
-        put_files(LocalHost(), str(tmp_path / "there"), "tree", files)
+        put_files(Host(), str(tmp_path / "there"), "tree", files)
     assert [path.name for path in (tmp_path / "there").iterdir()] == ["tree"]
     assert (tmp_path / "there" / "tree" / "x" / odd.name).read_bytes() == odd.read_bytes()
 
@@ -270,7 +270,7 @@ def is_complete(run):
 
 
 def bring(folder, homes, expected=None):
-    return fetch(LocalHost(), str(folder / "out"), homes, expected or ExpectedOutput())
+    return fetch(Host(), str(folder / "out"), homes, expected or ExpectedOutput())
 
 
 def test_a_continuation_takes_the_place_of_its_part_and_a_part_never_that_of_a_whole_run(tmp_path):

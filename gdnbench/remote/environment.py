@@ -15,7 +15,7 @@ import gdnbench
 from gdnbench.catalog.catalog import default_roots, place_named
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.process.events import NoteMade, Observer, StepChanged
-from gdnbench.remote.host import Host, LocalHost, SshHost, last_line, shell
+from gdnbench.remote.host import Host, SshHost, last_line, shell
 from gdnbench.remote.targets import NamedTarget
 from gdnbench.remote.transfer import files_under, hash_of, pack
 
@@ -126,7 +126,7 @@ class Prepared:
 
 def open_host(named: NamedTarget) -> Host:
     """Returns a target's host, which the caller closes; MachineError without `ssh`."""
-    return SshHost(named.ssh_host) if named.ssh_host else LocalHost()
+    return SshHost(named.ssh_host) if named.ssh_host else Host()
 
 
 def prepare(named: NamedTarget, host: Host, observer: Observer, roots: Sequence[Path] = ()) -> Prepared:

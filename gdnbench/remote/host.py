@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,15 +26,15 @@ _UNREACHED = 255
 """The exit code of ssh where it does not reach the host."""
 
 
-class Host(ABC):
-    """A machine for programs; `name` is for messages, `python` one with the requirements, or empty."""
+class Host:
+    """This machine; `name` is for messages, `python` an interpreter with the requirements, or empty."""
 
-    name: str
-    python = ""
+    name = "this machine"
+    python = sys.executable
 
-    @abstractmethod
     def start(self, argv: Sequence[str], **streams: Unpack[Streams]) -> Popen[bytes]:
         """Starts a program in a session of its own; raises OSError if it cannot be started."""
+        return start(argv, **streams)
 
     def run(self, argv: Sequence[str], content: IO[bytes] | None = None) -> Completed:
         """Runs a program to its end, with an open file as its stdin; raises OSError if it cannot be started."""
@@ -50,23 +49,14 @@ class Host(ABC):
         """Runs a first, short program while the user can enter a password; MachineError if unreached."""
         return self.run(argv)
 
-    def close(self) -> None:  # noqa: B027 - of a host without a connection there is nothing to do
-        """Ends the connection."""
-
-
-class LocalHost(Host):
-    """This machine."""
-
-    name = "this machine"
-    python = sys.executable
-
-    def start(self, argv: Sequence[str], **streams: Unpack[Streams]) -> Popen[bytes]:
-        """Starts the program."""
-        return start(argv, **streams)
+    def close(self) -> None:
+        """Ends the connection, if there is one."""
 
 
 class SshHost(Host):
     """A machine by its name in the user's ssh config, over a shared connection; MachineError without `ssh`."""
+
+    python = ""
 
     def __init__(self, host: str) -> None:
         program = shutil.which("ssh")
