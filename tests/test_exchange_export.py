@@ -129,16 +129,17 @@ torch.save(({scenario: reference.run(*inputs) for scenario, inputs in given.item
     torch.testing.assert_close(output.double(), right["output"], rtol=1e-2, atol=1e-3)
 
 
-def test_a_kernel_comes_back_and_goes_out_again_byte_for_byte(bench, exported, tmp_path):
-    kernels, again = tmp_path / "kernels", tmp_path / "again"
-    python, stated = f"solutions/decode/{DECODE}/decode-reference.json", f"definitions/decode/{DECODE}.json"
-    files = [str(exported / name) for name in (stated, python)]
-    done = bench("exchange", "import", *files, "--op", "decode", "--name", "decode-again", "--to", str(kernels))
+def test_a_kernel_comes_back_with_the_sources_that_went_out(bench, exported, found, tmp_path):
+    names = f"definitions/decode/{DECODE}.json", f"solutions/decode/{DECODE}/decode-reference.json"
+    words = ("--op", "decode", "--name", "decode-again", "--to", str(tmp_path / "kernels"))
+    done = bench("exchange", "import", *(str(exported / name) for name in names), *words)
     assert done.code == 0, done.err
-    there = Gdnbench(tmp_path, (kernels,), in_process=True)
-    assert there("exchange", "export", "decode-again", "--suite", "contest", "--to", str(again)).code == 0
-    sent = tree(exported)
-    assert tree(again) == {name: data for name, data in sent.items() if name == python or "solutions" not in name}
+    there = tree(tmp_path / "kernels" / "decode" / "again" / "source")
+    assert {name: data.decode() for name, data in there.items()} == sources(found, "decode-reference")
+    here = Gdnbench(tmp_path, (tmp_path / "kernels",), in_process=True)
+    refused = here("exchange", "export", "decode-again", "--suite", "contest", "--to", str(tmp_path / "again"))
+    assert refused.code == ExitCode.USAGE
+    assert "imports gdnbench" in refused.err
 
 
 def ptx_of(folder, text):

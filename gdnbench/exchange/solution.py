@@ -13,7 +13,7 @@ from pathlib import Path
 from gdnbench import trace
 from gdnbench.catalog.entry import CatalogEntry, included_headers
 from gdnbench.errors import UsageError
-from gdnbench.exchange.match import SOLUTION_FILE, ExportedKernel, stored_solution
+from gdnbench.exchange.match import ExportedKernel
 from gdnbench.exchange.reference import as_cpp, as_python
 from gdnbench.exchange.schema import BuildSpec, ExtensionBinding, Language, Solution, SourceFile, read_text
 from gdnbench.model.case import STRIDE, arguments_of
@@ -22,15 +22,8 @@ from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKer
 
 
 def solution_of(subject: ExportedKernel, author: str, binding: ExtensionBinding) -> Solution:
-    """A variant's Solution, unchanged if imported, `binding` for CUDA C++; UsageError if it needs other code."""
+    """A variant's Solution, `binding` for CUDA C++; UsageError if it needs other code, as an imported one does."""
     entry, definition = subject.entry, subject.match.definition
-    if (entry.folder / SOLUTION_FILE).is_file():
-        solution = stored_solution(entry.folder)
-        if solution.definition != definition.name:
-            raise UsageError(
-                f"{entry.kernel.name} was imported for {solution.definition}", "export it for that Definition"
-            )
-        return solution
     language, sources = _sources(subject, binding)
     return Solution(
         name=solution_name(subject.variant.label),
