@@ -15,7 +15,7 @@ from gdnbench.errors import UsageError
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.channel import decode
 from gdnbench.process.events import EVENTS, JobEnded, TextPrinted
-from gdnbench.remote.job import RemoteJob, forwarded_args, read_job, read_options
+from gdnbench.remote.job import RemoteJob, forwarded_args, read_job
 from gdnbench.remote.worker import work
 
 KERNELS = str(REPOSITORY / "kernels")
@@ -222,6 +222,5 @@ SPELLINGS = {
     ],
 )
 def test_options_of_this_machine_stay_and_values_that_look_like_them_travel(typed, travels):
-    options = list(read_options(typed.split(), SPELLINGS))
-    assert forwarded_args(options, {"on", "results"}) == travels.split()
-    assert forwarded_args(options, set()) == typed.split()
+    assert forwarded_args(typed.split(), SPELLINGS, {"on", "results"}) == travels.split()
+    assert forwarded_args(typed.split(), SPELLINGS, set()) == typed.split()

@@ -96,41 +96,29 @@ def read_job(path: Path) -> RemoteJob:
     return job
 
 
-@dataclass(frozen=True)
-class TypedOption:
-    """An option as typed, and its value, None for a flag; `name` is empty for arguments and joined flags."""
+def forwarded_args(
+    words: Sequence[str], spellings: Mapping[str, tuple[str, bool]], left_out: Collection[str]
+) -> list[str]:
+    """The words that were typed behind a verb, without those of some of its parameters.
 
-    name: str
-    words: tuple[str, ...]
-    value: str | None = None
-
-
-def read_options(words: Sequence[str], spellings: Mapping[str, tuple[str, bool]]) -> Iterator[TypedOption]:
-    """Yields what was typed behind a verb; `spellings` has an option's parameter and whether a value follows."""
+    `spellings` has an option's parameter, and whether a value follows, by every way to write it.
+    """
+    sent: list[str] = []
     rest = list(words)
     while rest:
         word = rest.pop(0)
         if word == "--":
-            yield TypedOption("", ("--", *rest))
-            return
-        spelling, equals, value = word.partition("=") if word.startswith("--") else (word[:2], "", "")
+            return [*sent, word, *rest]
+        is_long = word.startswith("--")
+        spelling = word.partition("=")[0] if is_long else word[:2]
         name, takes_value = spellings.get(spelling, ("", False))
-        if not word.startswith("-") or not name:
-            yield TypedOption("", (word,))
-        elif equals:
-            yield TypedOption(name, (word,), value)
-        elif takes_value and not word.startswith("--") and len(word) > 2:  # -kNAME
-            yield TypedOption(name, (word,), word[2:])
-        elif takes_value and rest:
-            value = rest.pop(0)
-            yield TypedOption(name, (word, value), value)
-        else:
-            yield TypedOption(name if len(word) == 2 or word.startswith("--") else "", (word,))
-
-
-def forwarded_args(options: Sequence[TypedOption], left_out: Collection[str]) -> list[str]:
-    """Returns the words of a command line without some of its parameters."""
-    return [word for option in options if option.name not in left_out for word in option.words]
+        own, is_whole = [word], word == spelling
+        if name and takes_value and is_whole and rest:
+            own.append(rest.pop(0))
+        if not is_long and not is_whole and not takes_value:  # several flags in one word
+            name = ""
+        sent += own if name not in left_out else []
+    return sent
 
 
 _LOCK_TIMEOUT_S = 60.0  # for a job that is being stopped: it writes what it has

@@ -18,7 +18,7 @@ from gdnbench.process.events import NoteMade
 from gdnbench.remote.environment import open_host
 from gdnbench.remote.forward import Forwarded, JobOutcome, choose_target, requested_models
 from gdnbench.remote.host import Host
-from gdnbench.remote.job import INPUTS, RemoteJob, TypedOption, forwarded_args, read_options, run_id
+from gdnbench.remote.job import INPUTS, RemoteJob, forwarded_args, run_id
 from gdnbench.remote.targets import NamedTarget, is_text, target_named
 from gdnbench.remote.transfer import OriginFolders
 from gdnbench.render.console import without_commands
@@ -51,8 +51,7 @@ def forward(ctx: Any, words: Sequence[str], on: str) -> int | None:
     named = target_named(on) if on else choose_target(params["gpu"])
     if named is None:
         return None
-    typed = list(read_options(words, _spellings(ctx.command.params)))
-    return run_on(named, _forwarded(named, ctx, typed), quiet=bool(params.get("quiet")))
+    return run_on(named, _forwarded(named, ctx, words), quiet=bool(params.get("quiet")))
 
 
 def run_on(named: NamedTarget, forwarded: Forwarded, *, quiet: bool) -> int:
@@ -87,7 +86,7 @@ def _spellings(params: Sequence[Any]) -> dict[str, tuple[str, bool]]:
     }
 
 
-def _forwarded(named: NamedTarget, ctx: Any, typed: Sequence[TypedOption]) -> Forwarded:
+def _forwarded(named: NamedTarget, ctx: Any, typed: Sequence[str]) -> Forwarded:
     params, verb = ctx.params, ctx.info_name
     results: Path = params.get("results") or RESULTS
     profiles: Path = params.get("profiles") or PROFILES
@@ -98,7 +97,7 @@ def _forwarded(named: NamedTarget, ctx: Any, typed: Sequence[TypedOption]) -> Fo
     own = ["--resume", resumed] if resumed else []
     inputs: Path | None = params.get("inputs")
     own += [f"--inputs={Path('..', INPUTS, '' if is_folder(inputs) else inputs.name)}"] if inputs else []
-    words = [verb, *own, *forwarded_args(typed, _STAY)]
+    words = [verb, *own, *forwarded_args(typed, _spellings(ctx.command.params), _STAY)]
     homes = OriginFolders(results, profiles)
     job = make_job(named, words, homes, gpu=params["gpu"], resume=resumed, inputs=str(inputs or ""))
     files = _inputs_files(inputs) if inputs else ()
