@@ -52,7 +52,6 @@ BASE = {
     "runs cache": [],
     "mcp": [],
     "targets": [],
-    "targets check": ["nothing-of-that-name"],
     "targets init": ["lab", "--ssh", "gpu1"],
 }
 

@@ -273,7 +273,7 @@ def all_verbs():
             yield f"{row.name} {name}", {word for param in inner.params for word in param.opts}
 
 
-WITHOUT = {"mcp", "worker", "exchange", "targets check"}
+WITHOUT = {"mcp", "worker", "exchange"}
 """Servers, a group, and what another machine answers."""
 
 

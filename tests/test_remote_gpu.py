@@ -48,7 +48,7 @@ def test_a_gpu_of_another_model_is_refused(laptop):
 
 
 def test_a_check_finds_the_gpu(laptop):
-    done = laptop("targets", "check", "here", "--json")
+    done = laptop("doctor", "--on", "here", "--json")
     levels = [check["level"] for check in json.loads(done.out) if check["name"].startswith("GPU")]
     assert levels
     assert "fail" not in levels, done.out

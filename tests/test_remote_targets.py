@@ -112,7 +112,7 @@ def test_init_writes_a_target_that_list_shows_and_keeps_what_was_there(here):
     path = write(user_config().parent, "# mine\n" + farm("old", "a100"))
     added = answer("targets", "init", "lab.two", "--ssh", 'me@a "b"', "--gpu", "h200", "--gpu", "b200")
     assert added.code == 0, added.err
-    assert "gdnbench targets check lab.two" in added.out
+    assert "gdnbench doctor --on lab.two" in added.out
     assert path.read_text().startswith("# mine\n" + farm("old", "a100"))
     rows = json.loads(answer("targets", "--json").out)
     assert [(row["name"], row["kind"], row["host"], row["gpus"]) for row in rows] == [

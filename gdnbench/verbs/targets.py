@@ -10,14 +10,13 @@ from gdnbench.errors import UsageError
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Column, Note, Table, command
 from gdnbench.verbs.base import Verb, make_group
-from gdnbench.verbs.complete import complete_targets
-from gdnbench.verbs.options import CsvOption, JsonOption, QuietOption
+from gdnbench.verbs.options import CsvOption, JsonOption
 
 if TYPE_CHECKING:
     from gdnbench.remote.targets import NamedTarget
 
 
-targets = make_group("targets", "List the machines that commands can run on; check one, add one.")
+targets = make_group("targets", "List the machines that commands can run on; add one.")
 
 
 @targets.callback()
@@ -32,7 +31,7 @@ def list_targets(ctx: typer.Context, json: JsonOption = False, csv: CsvOption = 
     from gdnbench.remote.targets import load_targets
 
     named = list(load_targets().values())
-    first = command("targets", "check", named[0].name) if named else None
+    first = command("doctor", "--on", named[0].name) if named else None
     none = Note("no targets: no gdnbench.toml here or among your own settings names one")
     answer = Answer(
         [Table(_COLUMNS, named, notes=() if named else [none])],
@@ -52,25 +51,6 @@ _COLUMNS: list[Column[NamedTarget]] = [
     Column("workdir", lambda named: named.target.workdir),
     Column("file", lambda named: str(named.file), "file", fold=True),
 ]
-
-
-@targets.command(cls=Verb)
-def check(
-    name: Annotated[str, typer.Argument(metavar="TARGET", help="Its name.", autocompletion=complete_targets)],
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Connect to a target, make it ready, and run `gdnbench doctor` there."""
-    from gdnbench.origin import PROFILES, RESULTS
-    from gdnbench.remote.forward import Forwarded
-    from gdnbench.remote.targets import target_named
-    from gdnbench.remote.transfer import OriginFolders
-    from gdnbench.verbs.on_target import make_job, run_on
-
-    named, homes = target_named(name), OriginFolders(RESULTS, PROFILES)
-    gpu = named.target.gpus[0] if named.target.gpus else "auto"
-    words = ["doctor", "--gpu", gpu, *(["--json"] if json else [])]
-    raise typer.Exit(run_on(named, Forwarded(named, make_job(named, words, homes, gpu=gpu), homes), quiet=quiet))
 
 
 @targets.command(cls=Verb)
@@ -110,4 +90,4 @@ def init(
     path = project_config() if project else user_config()
     add_target(path, name, fields)
     note = Note(f"{name} is in {path}", whole=True)
-    print_answer(Answer(text=lambda _: [note], next=command("targets", "check", name)))
+    print_answer(Answer(text=lambda _: [note], next=command("doctor", "--on", name)))
