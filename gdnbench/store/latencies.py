@@ -79,6 +79,11 @@ class Latencies:
         """The time of one trip to device memory in ns; None if it was not measured."""
         return next((cost.ns for cost in self.costs if cost.what == DRAM), None)
 
+    @property
+    def read_bytes_per_s(self) -> float | None:
+        """The most that it read of device memory, by any width of load and number of SMs; None if not measured."""
+        return max((rate.bytes_per_s for rate in self.rates), default=None)
+
 
 def latency_path(profiles: Path, gpu: str, timestamp: str) -> Path:
     """Where the costs of a GPU model, measured at an ISO time, are stored in a folder of profiles."""

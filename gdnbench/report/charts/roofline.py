@@ -1,7 +1,8 @@
 """The roofline: FLOP/s against arithmetic intensity, FLOPs a byte of the op's declared work; both axes logarithmic.
 
-The roof is the bandwidth of the run's fastest copying floor, or the rated one where the run measured none, and the
-rated peak of the op's precision. `Roof` says of each where it is from, or why it is unknown.
+The roof is the bandwidth of the run's fastest copying floor, else what `gdnbench doctor --latency` read on the GPU
+model, else the rated one, and the rated peak of the op's precision. `Roof` says of each where it is from, or why it is
+unknown.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from gdnbench.machine.gpus import GpuSpec, spec_of
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
+from gdnbench.origin import PROFILES
 from gdnbench.render.units import number, tflops_text
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.selection import chosen_rows, interval_text, kind_of
 from gdnbench.report.charts.theme import MARKERS, Datum, expr
 from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.latencies import newest_latencies
 
 if TYPE_CHECKING:
     import altair as alt
@@ -125,6 +128,11 @@ def _memory_of(info: RunInfo, rows: Sequence[Measurement], rated: GpuSpec | None
         rate = f"{max(floors):.0f} GB/s, copying floor"
         where = floors[max(floors)].case.workload
         return Bound(max(floors), f"{rate}, measured", f"{rate} at {where}, measured by {kind_of(rows)}")
+    latencies = newest_latencies(PROFILES, info.gpu)
+    if latencies and latencies.read_bytes_per_s:
+        rate = f"{latencies.read_bytes_per_s / 1e9:.0f} GB/s, reading"
+        source = f"{rate}, measured by gdnbench doctor --latency; no copying floor was measured"
+        return Bound(latencies.read_bytes_per_s / 1e9, f"{rate}, measured", source)
     if rated:
         rate = f"{rated.bandwidth_gbs:.0f} GB/s, data sheet"
         return Bound(rated.bandwidth_gbs, rate, f"{rate} of the {rated.name}; no copying floor was measured")
