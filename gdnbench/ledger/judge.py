@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
@@ -208,7 +208,8 @@ class Judgement:
         stored = _StoredValues(self.profiles, self.opened.label, self._workload(expectation), expectation)
         now = stored.newest(entry.known_source(), since=moment(self.opened.time))
         if now is None:
-            raise _UnmeasuredError(f"no profile of {kernel} as it is now: {shlex.join(measure_command(self.opened))}")
+            command = measure_command(replace(self.opened, expectations=[expectation]))
+            raise _UnmeasuredError(f"no profile of {kernel} as it is now: {shlex.join(command)}")
         if not expectation.is_change:
             return now
         before = stored.newest(self.opened.hashes.get(kernel, ""), gpu=now.where)
