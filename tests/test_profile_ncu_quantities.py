@@ -43,8 +43,8 @@ def test_the_numbers_of_the_details_page(key):
 def test_every_quantity_of_every_recorded_report(name):
     for quantity in QUANTITIES:
         value = quantity.read(_read(name))
-        assert value is not None, quantity.key
-        assert 0 <= value <= (100.5 if quantity.unit == "%" else math.inf), quantity.key
+        assert value is not None or quantity.key.endswith("_ways"), quantity.key  # of no access to shared memory
+        assert 0 <= (value or 0) <= (100.5 if quantity.unit == "%" else math.inf), quantity.key
 
 
 def test_kernels_with_a_fault_show_it():

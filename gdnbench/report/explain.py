@@ -20,9 +20,11 @@ from gdnbench.diagnose.strategies import JudgedStrategy, StrategyState
 from gdnbench.model.case import CodeState
 from gdnbench.model.gpu import format_serialized
 from gdnbench.origin import path_at_origin, with_folders
+from gdnbench.profile.ncu.lines import stored_lines
+from gdnbench.profile.ncu.quantities import LaunchProfile
 from gdnbench.render.console import plain_table
 from gdnbench.render.table import Answer, Block, Column, Note, Table
-from gdnbench.render.units import OTHER_CODE, other_code, time_text
+from gdnbench.render.units import OTHER_CODE, other_code, percent, time_text
 from gdnbench.report.ncu import value_text
 from gdnbench.report.work import Work, work_blocks, work_of
 
@@ -216,16 +218,40 @@ def _known(evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield ("code", f"{compiled.arch}, {compiled.resources.registers} registers, {launch}")
         if compiled.build.serialized_because:
             yield ("", format_serialized(compiled.build.serialized_because))
+    if evidence.profile and evidence.profile_path and (lines := _lines(evidence.profile_path, evidence.profile)):
+        yield ("lines", lines)
     if measured and not evidence.entry_name:
         yield ("run", _times(measured))
         if measured.code is CodeState.CHANGED:
             yield ("", other_code(evidence.label))
         if measured.gain:
             yield ("gain", _gain(measured))
+    yield from _of_gpu(evidence)
+
+
+def _of_gpu(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """Yields what measured costs of the GPU make of the kernel: trips to memory, and its traffic at the best rate."""
     if evidence.dram_trips and evidence.latencies:
         of_code = f"; its code makes {evidence.dependent_loads} in a row" if evidence.dependent_loads else ""
         found = f"{evidence.latencies.dram_ns:,.0f} ns on the {evidence.latencies.gpu_name}"
         yield ("trips", f"its time has room for {evidence.dram_trips:.1f} trips to DRAM in a row, {found}{of_code}")
+    rate = evidence.latencies.read_bytes_per_s if evidence.latencies and not evidence.entry_name else None
+    if rate:
+        least_us = _work(evidence).least_bytes / rate * 1e6
+        yield (
+            "reads",
+            f"at most {rate / 1e9:,.0f} GB/s from DRAM, as measured: its least traffic takes {least_us:.3g} µs",
+        )
+
+
+def _lines(path: Path, profile: LaunchProfile) -> str:
+    """Returns the source lines at which warps stood most often, and why; empty without samples."""
+    lines = stored_lines(path, profile.function)
+    samples = sum(line.total("samples") for line in lines)
+    found = (
+        f"{line.line} {percent(line.total('samples') / samples)}, {line.stall[0]}" for line in lines[:3] if samples
+    )
+    return "; ".join(found)
 
 
 def _times(measured: RunTimes) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from gdnbench.diagnose.evidence import LATENCY_PCT
 from gdnbench.diagnose.launch import cycle_breakdown, profiled_launch
 from gdnbench.profile.ncu.functions import Function, FunctionDifference, accesses, pipes_pct, traffic_bytes
+from gdnbench.profile.ncu.lines import stored_lines
 from gdnbench.profile.ncu.quantities import BY_KEY, QUANTITIES, LaunchProfile
 from gdnbench.render.console import print_text
 from gdnbench.render.digest import Digest, fit, to_text
@@ -23,6 +24,7 @@ _LIMIT_BYTES = 3800
 
 _UNITS = {"DRAM": "dram_pct", "L2": "l2_pct", "L1 and shared memory": "l1_pct", "SM": "sm_pct"}
 _LEAST_PCT = 1.0  # of a peak or of the time, below which a share says nothing
+_MOST_LINES = 6  # of the source, that are named
 _PARTS = {
     "waiting": "schedulers whose warps all wait",
     "issuing": "schedulers that issue",
@@ -57,6 +59,7 @@ def _function(function: Function, code_of: CodeOf) -> dict[str, Any]:
         "time": _group(function, "time"),
         "cycles_pct": _cycles_pct(function),
         "stalls_cycles_per_instruction": _stalls(function),
+        "source_lines": _lines(function),
         "bytes": _medians(function, traffic_bytes),
         "pipes_pct_of_peak": {name: pct for name, pct in _medians(function, pipes_pct).items() if pct >= _LEAST_PCT},
         **{group: _group(function, group) for group in ("warps", "launch", "memory", "instructions")},
@@ -134,6 +137,17 @@ def _cycles_pct(function: Function) -> dict[str, float]:
 def _stalls(function: Function) -> dict[str, float]:
     found = function.stalls()
     return {reason: cycles for reason, cycles in found.items() if 100 * cycles >= _LEAST_PCT * sum(found.values())}
+
+
+def _lines(function: Function) -> dict[str, str]:
+    """Returns where warps stand, by source line: the share of the samples, why most do, and the first instruction."""
+    lines = stored_lines(function.path, function.name)
+    samples = sum(line.total("samples") for line in lines)
+    return {
+        line.line: f"{line.total('samples') / samples:.0%}, {line.stall[0]}, {line.instructions[0].sass}"
+        for line in lines[:_MOST_LINES]
+        if line.total("samples")
+    }
 
 
 def _medians(function: Function, kinds: Callable[[LaunchProfile], Mapping[str, float]]) -> dict[str, float]:

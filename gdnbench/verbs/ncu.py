@@ -31,6 +31,9 @@ def ncu(
     for_model: Annotated[
         bool, typer.Option("--for-model", help="Print it for a language model: what bounds it and what it does most.")
     ] = False,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Print what each source line costs, beside its instructions.")
+    ] = False,
     json: options.JsonOption = False,
     csv: options.CsvOption = False,
     quiet: options.QuietOption = False,
@@ -44,19 +47,32 @@ def ncu(
     --for-model tells a profile to a language model in less than 4 KB of JSON: what
     bounds the kernel, where its cycles go, bytes by level, pipes, stalls, occupancy
     and launch, the largest first; with --diff, what changed.
+
+    --lines shows where warps stood when they were sampled and why, and what each line
+    moves, by source line and the instructions behind it.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.select import resolve_op
     from gdnbench.errors import UsageError
     from gdnbench.profile.ncu.functions import check_read, compare_functions, functions_of
-    from gdnbench.profile.ncu.report import NcuRequest, find_pair, find_sources, named_kernels, open_sources
+    from gdnbench.profile.ncu.report import (
+        NcuRequest,
+        find_pair,
+        find_sources,
+        named_kernels,
+        open_sources,
+        read_instructions,
+    )
     from gdnbench.render.output import print_answer
     from gdnbench.report.ncu import differences_answer, functions_answer
     from gdnbench.report.ncu_for_model import model_answer, model_difference_answer
+    from gdnbench.report.ncu_lines import lines_answer
     from gdnbench.verbs.progress import watch
 
     if for_model and csv:
         raise UsageError("--for-model and --csv are two forms", "leave one of them out; --for-model goes with --json")
+    if lines and (diff or for_model or csv):
+        raise UsageError("--lines is a table of its own, or --json", "leave out --diff, --for-model and --csv")
     names = options.some_terms(kernels, kernel, "gdnbench ncu decode-v4")
     catalog = load_catalog()
     profiled = [*named_kernels(names, stored=stored), *named_kernels([diff], stored=False)]
@@ -80,6 +96,9 @@ def ncu(
         differences = compare_functions(columns[0], columns[1])
         answer_of_differences = model_difference_answer if for_model else differences_answer
         answer = answer_of_differences(differences, catalog.code_state)
+    elif lines:
+        found = {report.path: read_instructions(report.path, path) for report in reports}
+        answer = lines_answer(functions, found, catalog.code_state)
     else:
         answer = (model_answer if for_model else functions_answer)(functions, catalog.code_state)
     print_answer(answer, json=json, csv=csv)

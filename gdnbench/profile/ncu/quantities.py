@@ -88,7 +88,7 @@ class NcuReport:
 
 @dataclass(frozen=True)
 class Counter:
-    """A quantity of metrics: the first of `names` in a report, or their `sum`, or the `ratio` of two."""
+    """A quantity of metrics: the first of `names` in a report, their `sum`, or the `ratio` of the first to the rest."""
 
     names: tuple[str, ...]
     scale: float = 1.0
@@ -104,7 +104,7 @@ class Counter:
             return None
         if self.of == "sum":
             return sum(values)
-        return values[0] / values[1] if values[1] else None
+        return values[0] / sum(values[1:]) if sum(values[1:]) else None
 
 
 Better = Literal["lower", "higher", ""]
@@ -156,6 +156,14 @@ _CONFLICTS = ("derived__memory_l1_wavefronts_shared_excessive", "memory_l1_wavef
 _SHARED = Counter(("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic"), of="sum")
 _SPILLS = Counter(("smsp__sass_inst_executed_op_local_ld.sum", "smsp__sass_inst_executed_op_local_st.sum"), of="sum")
 _BANDWIDTH = Counter(("dram__bytes_read.sum.per_second", "dram__bytes_write.sum.per_second"), of="sum")
+_TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
+_FP32 = "smsp__sass_thread_inst_executed_op_{}_pred_on.avg.per_cycle_elapsed"
+_UNFUSED = Counter((_FP32.format("fadd"), _FP32.format("fmul")), of="sum")
+_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+_REQUESTS = "smsp__sass_inst_executed_op_shared_{}.sum"
+_STSM = "smsp__inst_executed_op_shared_stsm.sum"  # counted by itself
+_LOAD_WAYS = Counter((_WAVEFRONTS.format("ld"), _REQUESTS.format("ld")), of="ratio")
+_STORE_WAYS = Counter((_WAVEFRONTS.format("st"), _REQUESTS.format("st"), _STSM), of="ratio")
 _IMBALANCE = Counter(("sm__cycles_active.max", "sm__cycles_active.avg"), of="ratio")
 
 QUANTITIES: tuple[NcuQuantity, ...] = (
@@ -174,6 +182,10 @@ QUANTITIES: tuple[NcuQuantity, ...] = (
         ("spill_requests", "spills to local memory", "", _SPILLS, "lower"),
         ("waves", "waves per SM", "", "launch__waves_per_multiprocessor", ""),
         ("sms", "SMs", "", "launch__sm_count", ""),
+        *(
+            (f"limit_{name.replace(' ', '_')}", f"blocks/SM, {name}", "", of, "")
+            for name, of in OCCUPANCY_LIMITS.items()
+        ),
     ),
     *_group(
         "warps",
@@ -193,6 +205,9 @@ QUANTITIES: tuple[NcuQuantity, ...] = (
             "higher",
         ),
         ("ipc", "IPC, active cycles", "", "sm__inst_executed.avg.per_cycle_active", "higher"),
+        ("ipc_elapsed", "IPC, all cycles", "", "sm__inst_executed.avg.per_cycle_elapsed", "higher"),
+        ("fused_fp32", "fused FP32/cycle", "", _FP32.format("ffma"), ""),
+        ("unfused_fp32", "unfused FP32/cycle", "", _UNFUSED, ""),
         ("instructions", "warp instructions", "", "smsp__inst_executed.sum", "lower"),
     ),
     *_group(
@@ -211,6 +226,8 @@ QUANTITIES: tuple[NcuQuantity, ...] = (
         ("l1_pct", "L1, of its peak", "%", "l1tex__throughput.avg.pct_of_peak_sustained_active", ""),
         ("shared_wavefronts", "shared wavefronts", "", "memory_l1_wavefronts_shared", "lower"),
         ("excess_wavefronts", "of bank conflicts", "", Counter(_CONFLICTS), "lower"),
+        ("shared_load_ways", "wavefronts/shared load", "", _LOAD_WAYS, "lower"),
+        ("shared_store_ways", "wavefronts/shared store", "", _STORE_WAYS, "lower"),
     ),
     *_group(
         "pipes",
@@ -219,6 +236,8 @@ QUANTITIES: tuple[NcuQuantity, ...] = (
         ("alu_pct", "ALU", "%", _PIPE.format("alu"), ""),
         ("xu_pct", "XU (MUFU, conversions)", "%", _PIPE.format("xu"), ""),
         ("lsu_pct", "LSU (loads, shuffles)", "%", _PIPE.format("lsu"), ""),
+        ("tensor_pct", "tensor cores, cycles", "%", _TENSOR, ""),
+        ("fp64_pct", "FP64", "%", _PIPE.format("fp64"), ""),
     ),
 )
 

@@ -1,6 +1,6 @@
 """Reads reports with NVIDIA's native module `ncu_report`, in a subprocess, as it may crash; profiles kernels with ncu.
 
-The subprocess is `python -m gdnbench.profile.ncu.report REPORT PROFILES.csv [NCU]`.
+The subprocess is `python -m gdnbench.profile.ncu.report REPORT PROFILES.csv LINES.json.gz [NCU]`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from gdnbench.process.command import PYTHON, Completed, describe_exit
 from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone
 from gdnbench.process.worker import python_path
 from gdnbench.profile.files import check_file, make_folder, read_text, unused_name
+from gdnbench.profile.ncu.lines import ProfiledInstruction, instructions_of, lines_path, read_lines, write_lines
 from gdnbench.profile.ncu.quantities import GPU_NAME, LaunchProfile, Metric, NcuReport, Value, is_stored
 from gdnbench.profile.ncu.store import WHAT_IS_READ, parse_profiles, read_profiles, write_profiles
 from gdnbench.profile.process import (
@@ -58,24 +59,37 @@ class _Exit(IntEnum):
     NO_MODULE = 3
 
 
-def read_any(path: Path, ncu: Path | None = None) -> tuple[LaunchProfile, ...]:
-    """Reads a report or stored profiles into one profile a launch; raises ReportFormatError, MachineError."""
+def read_any(path: Path, ncu: Path | None = None, lines: Path | None = None) -> tuple[LaunchProfile, ...]:
+    """Reads a report or stored profiles into one profile a launch; raises ReportFormatError, MachineError.
+
+    A report's instructions are written to the file `lines`, if given.
+    """
     if path.name.endswith(_STORED):
         profiles = read_profiles(path)
     else:
         check_file(path, WHAT_IS_READ)
-        profiles = read_report(path, ncu)
+        profiles = read_report(path, ncu, lines)
     if not profiles:
         raise ReportFormatError(f"{path} holds no profiled launch", WHAT_IS_READ)
     return profiles
 
 
-def read_report(path: Path, ncu: Path | None = None) -> tuple[LaunchProfile, ...]:
+def read_instructions(path: Path, ncu: Path | None = None) -> tuple[ProfiledInstruction, ...]:
+    """Reads the instructions of a report, or of stored profiles from the file beside them; raises as `read_any`."""
+    if path.name.endswith(_STORED) or lines_path(path).is_file():
+        return read_lines(lines_path(path))
+    with tempfile.TemporaryDirectory(prefix="gdnbench-ncu-") as folder:
+        lines = Path(folder) / "lines.json.gz"
+        read_report(path, ncu, lines)
+        return read_lines(lines)
+
+
+def read_report(path: Path, ncu: Path | None = None, lines: Path | None = None) -> tuple[LaunchProfile, ...]:
     """Reads a `.ncu-rep` by the wheel or the newest ncu; as `read_any`, ProfilerError if native code crashes."""
     ncu = ncu or find_ncu()
     with tempfile.TemporaryDirectory(prefix="gdnbench-ncu-") as folder:
         read = Path(folder) / "profiles.csv"
-        command = [*PYTHON, "-m", __name__, str(path), str(read), *([str(ncu)] if ncu else [])]
+        command = [*PYTHON, "-m", __name__, str(path), str(read), str(lines or ""), *([str(ncu)] if ncu else [])]
         ended = run_command(command, limit_s=_LIMIT_S, environment={"PYTHONPATH": python_path()})
         match ended.returncode:
             case _Exit.READ:
@@ -89,17 +103,19 @@ def read_report(path: Path, ncu: Path | None = None) -> tuple[LaunchProfile, ...
 
 
 def main(arguments: list[str]) -> int:
-    """Reads the report and writes its profiles, as `store.write_profiles` does."""
-    report, target, *ncu = map(Path, arguments)
-    reader = load_reader(ncu[0] if ncu else None)
+    """Reads the report and writes its profiles, as `store.write_profiles` does, and the lines, if a file is named."""
+    report, target, lines, *ncu = arguments
+    reader = load_reader(Path(ncu[0]) if ncu else None)
     if reader is None:
         return _Exit.NO_MODULE
     try:
-        profiles = read_with_module(reader, report)
+        profiles, instructions = read_with_module(reader, Path(report), with_lines=bool(lines))
     except ReportFormatError as error:
         print(error.message)
         return _Exit.NO_REPORT
-    write_profiles(target, profiles)
+    write_profiles(Path(target), profiles)
+    if lines:
+        write_lines(Path(lines), instructions)
     return _Exit.READ
 
 
@@ -130,7 +146,9 @@ def _extras(ncu: Path | None, installed: Path) -> list[Path]:
     return [folder for folder in folders if (folder / "ncu_report.py").is_file()]
 
 
-def read_with_module(reader: ModuleType, path: Path) -> tuple[LaunchProfile, ...]:
+def read_with_module(
+    reader: ModuleType, path: Path, *, with_lines: bool
+) -> tuple[tuple[LaunchProfile, ...], tuple[ProfiledInstruction, ...]]:
     """Reads a report with NVIDIA's module `reader`, in this process; raises ReportFormatError for any other file."""
     try:
         context = reader.load_report(str(path))
@@ -143,7 +161,9 @@ def read_with_module(reader: ModuleType, path: Path) -> tuple[LaunchProfile, ...
     if any(action.name() is None for action in actions):
         raise ReportFormatError(f"{path} is cut off", "the file is damaged; profile again")
     launches: Counter[tuple[str, str]] = Counter()
-    return tuple(_profile(reader, action, launches) for action in actions)
+    profiles = tuple(_profile(reader, action, launches) for action in actions)
+    first = [action for action, profile in zip(actions, profiles, strict=True) if with_lines and not profile.launch]
+    return profiles, tuple(each for action in first for each in instructions_of(action))
 
 
 def _profile(reader: ModuleType, action: Any, launches: Counter[tuple[str, str]]) -> LaunchProfile:
@@ -279,7 +299,7 @@ def _profile_case(request: NcuRequest, case: Case, gpu: Gpu, ncu: Path, observer
         raise failure_of(ended)
     # Some versions of ncu's module do not read the case from the NVTX range.
     known: dict[str, Any] = {"label": case.label, "op": task.op, "workload": case.workload, "source": task.source}
-    profiles = tuple(replace(profile, **known) for profile in read_any(path, ncu))
+    profiles = tuple(replace(profile, **known) for profile in read_any(path, ncu, lines_path(path)))
     write_profiles(folder / f"{stem}.csv", profiles)
     observer(UnitDone())
     return NcuReport(path, profiles)
