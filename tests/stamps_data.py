@@ -1,9 +1,11 @@
 """Stamps of a GPU whose clocks are known."""
 
+from dataclasses import replace
+
 import numpy as np
 from decode_workloads import decode_at
 
-from gdnbench.profile.stamps import HEAD, StampedKernel, Stamps
+from gdnbench.profile.stamps import HEAD, UNWRITTEN, Passes, StampedKernel, Stamps
 
 MHZ = 1500
 STEP_NS = 32
@@ -70,3 +72,19 @@ def specialised(block_warps=4, blocks=5):
         cycles[:, place::block_warps, 2] = 300
     cycles[:, -block_warps + 1 :, 2] = 0
     return Stamps(about(asked=20, block_warps=block_warps), records(cycles), np.array([4.0]), np.array([4.2]))
+
+
+def looping(turns=4, blocks=5):
+    """`specialised`, with each pass noted: warp 0 of a block loads several times, the last time twice as long."""
+    whole = specialised(blocks=blocks)
+    warps = whole.records.shape[1]
+    load, update, store = range(3)
+    lengths = np.array([*[1500] * (turns - 1), 3000])
+    words = np.full((2, warps, turns + 1), UNWRITTEN, dtype=np.uint32)
+    words[:, ::4, :turns] = load << 26 | np.cumsum(lengths)
+    for place in range(1, 4):
+        words[:, place::4, :2] = [update << 26 | 1500 * place, store << 26 | 1500 * place + 300]
+    counts = np.where(np.arange(warps) % 4 == 0, turns, 2)
+    heads = np.repeat(whole.records[:1, :, :HEAD], 2, axis=0)
+    noted = np.concatenate([heads, np.broadcast_to(counts[None, :, None], (2, warps, 1))], axis=2)
+    return replace(whole, passes=Passes(noted.astype(np.uint32), words))

@@ -51,7 +51,8 @@ class Job:
     workload: Workload  # its run-time axes matter only to the kernel's `warps` or `stages`
     arch: str
     launch: str = ""  # the entry of the launch; empty for the kernel's first
-    stamped: bool = False  # for a CUDA kernel, whether its marks read the clock, as `gdnbench proton` needs
+    # Of a CUDA kernel, what its marks do, for `gdnbench proton`: nothing, add up phases (1), or note each pass (2)
+    stamped: int = 0
     disassembled: bool = True  # whether the widest load is read from its code; not needed to see whether it compiles
 
     def __post_init__(self) -> None:
@@ -126,7 +127,7 @@ def _describe(code: CompiledCode, kernel: str, arch: str) -> Build:
 
 
 def build_key(
-    entry: CatalogEntry, params: Params, workload: Workload, arch: str, *, launch: str = "", stamped: bool = False
+    entry: CatalogEntry, params: Params, workload: Workload, arch: str, *, launch: str = "", stamped: int = 0
 ) -> str:
     """Returns a shortened SHA-256 of what decides the code; workloads that differ in run-time axes alone share it.
 

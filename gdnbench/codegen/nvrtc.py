@@ -37,11 +37,11 @@ class CompiledCode:
     log: str = ""  # output of ptxas and, where NVRTC ran it, of NVRTC
 
 
-def fingerprint(*, stamped: bool) -> dict[str, Any]:
+def fingerprint(*, stamped: int) -> dict[str, Any]:
     """Returns what besides the sources decides the code; loads no compiler."""
     versions = {package: package_version(package) or "absent" for package in _PACKAGES}
     facts = {"options": OPTIONS, "versions": versions, "headers": _headers_hash()}
-    return facts | ({"stamped": True} if stamped else {})
+    return facts | ({"stamped": stamped} if stamped else {})
 
 
 def _headers_hash() -> str:
@@ -51,19 +51,20 @@ def _headers_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def macros(op: Op, params: Params, workload: Workload, *, stamped: bool) -> dict[str, str]:
+def macros(op: Op, params: Params, workload: Workload, *, stamped: int) -> dict[str, str]:
     """Returns a kernel's macros, without run-time axes: one cubin serves all of their sizes."""
     axes = {f"{op.macro_prefix}{axis}": str(size) for axis, size in workload.compile_time.items()}
-    return axes | {name: str(value) for name, value in params.items()} | ({STAMPED: "1"} if stamped else {})
+    marks = {STAMPED: str(int(stamped))} if stamped else {}
+    return axes | {name: str(value) for name, value in params.items()} | marks
 
 
 def compile_cuda(
-    entry: CatalogEntry, params: Params, workload: Workload, arch: str, *, launch: str = "", stamped: bool = False
+    entry: CatalogEntry, params: Params, workload: Workload, arch: str, *, launch: str = "", stamped: int = 0
 ) -> CompiledCode:
     """Compiles a CUDA kernel for a target such as `sm_90`; `launch` is a launch's entry, by default the first one's.
 
     Args:
-        stamped: whether its marks read the clock, for `gdnbench proton`; else they do nothing.
+        stamped: what its marks do: nothing; add up the cycles of phases (1), or note each pass (2).
 
     Raises:
         BuildError: if the compiler rejects the kernel, with its message, the source is not UTF-8, or a launch begins
@@ -81,13 +82,13 @@ def compile_cuda(
 def compile_ptx(entry: CatalogEntry, params: Params, workload: Workload, arch: str) -> tuple[str, dict[str, str]]:
     """Compiles launches to PTX with source lines; returns it and mangled names by entry; raises as `compile_cuda`."""
     target = _target(entry.kernel, arch).replace("sm_", "compute_")
-    with _compiled(entry, params, workload, target, stamped=False) as (program, symbols):
+    with _compiled(entry, params, workload, target, stamped=0) as (program, symbols):
         return _ptx_of(program), symbols
 
 
 @contextmanager
 def _compiled(
-    entry: CatalogEntry, params: Params, workload: Workload, target: str, *, stamped: bool
+    entry: CatalogEntry, params: Params, workload: Workload, target: str, *, stamped: int
 ) -> Iterator[tuple[Any, dict[str, str]]]:
     """Yields NVRTC's program of all launches, so that they share a module's variables, and mangled names by entry."""
     from cuda.bindings import nvrtc

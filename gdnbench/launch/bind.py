@@ -55,7 +55,7 @@ def load(entry: CatalogEntry, variant: Variant, workload: Workload) -> Binder:
     """
     match entry.kernel:
         case CudaKernel():
-            binder = _load_cuda(entry, entry.kernel, variant, workload)[0]
+            binder = _load_cuda(entry, entry.kernel, variant, workload, {})[0]
         case TritonKernel():
             binder = _load_triton(entry, entry.kernel, variant.params, workload)
         case TorchKernel():
@@ -65,15 +65,17 @@ def load(entry: CatalogEntry, variant: Variant, workload: Workload) -> Binder:
     return _beginning(entry, binder)
 
 
-def load_stamped(entry: CatalogEntry, variant: Variant, workload: Workload, launch: CudaLaunch) -> tuple[Binder, Any]:
-    """Loads a CUDA kernel as `load` does, but that the marks of one launch read the clock.
+def load_stamped(
+    entry: CatalogEntry, variant: Variant, workload: Workload, launch: CudaLaunch, marks: int = 1
+) -> tuple[Binder, Any]:
+    """Loads a CUDA kernel as `load` does, but the marks of one launch do what `compile_cuda`'s `stamped` says.
 
     Returns what binds all launches, and cuda-core's `ObjectCode` of that launch. Raises as `load`, and DeclarationError
     for a kernel that is not in CUDA C++.
     """
     if not isinstance(entry.kernel, CudaKernel):
         raise DeclarationError(f"{entry.kernel.name} is not a CUDA kernel, and has no marks")
-    binder, codes = _load_cuda(entry, entry.kernel, variant, workload, stamped=launch)
+    binder, codes = _load_cuda(entry, entry.kernel, variant, workload, {launch.entry: marks})
     return _beginning(entry, binder), codes[entry.kernel.launches.index(launch)]
 
 
@@ -88,11 +90,11 @@ def _beginning(entry: CatalogEntry, binder: Binder) -> Binder:
 
 
 def _load_cuda(
-    entry: CatalogEntry, kernel: CudaKernel, variant: Variant, workload: Workload, *, stamped: CudaLaunch | None = None
+    entry: CatalogEntry, kernel: CudaKernel, variant: Variant, workload: Workload, stamped: Mapping[str, int]
 ) -> tuple[Binder, list[Any]]:
     modules: dict[str, Any] = {}
     loaded = [
-        _load_cuda_launch(entry, launch, variant, workload, modules, stamped=launch is stamped)
+        _load_cuda_launch(entry, launch, variant, workload, modules, stamped=stamped.get(launch.entry, 0))
         for launch in kernel.launches
     ]
     steps = [step for step, _ in loaded]
@@ -111,7 +113,7 @@ def _load_cuda_launch(
     workload: Workload,
     modules: dict[str, Any],
     *,
-    stamped: bool,
+    stamped: int,
 ) -> tuple[Callable[[Mapping[str, Any]], Step], Any]:
     """Launches whose code is one file share its module and so its variables; `modules` are those loaded, by file."""
     from cuda.core import Device, LaunchConfig, ObjectCode

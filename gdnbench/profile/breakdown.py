@@ -114,10 +114,25 @@ class Overhead:
 class WarpRole:
     """Warps that pass the same phases, such as the producers of a kernel whose warps do different work."""
 
+    # index in its block of each warp of `breakdown`; 0 for all if the warps of a block are unknown
+    place_of: IntArray = field(repr=False)
+
     # their indices in a block, ascending; empty if unknown, or if some also belong to another role's warps. Warps of an
     # idle block, which pass no phase, take no indices from other roles
     places: tuple[int, ...]
     breakdown: Breakdown  # their time by phase
+
+    def by_place(self) -> dict[int, dict[str, float]]:
+        """Returns the average µs by phase, and in all, of the warps at each place of a block, over all launches."""
+        timed = {**self.breakdown.phases, WHOLE: self.breakdown.totals}
+        passed = {
+            place: {name: durations[:, self.place_of == place] for name, durations in timed.items()}
+            for place in np.unique(self.place_of).tolist()
+        }
+        return {
+            place: {name: float(np.nanmean(own)) for name, own in durations.items() if not np.isnan(own).all()}
+            for place, durations in passed.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -128,8 +143,8 @@ class PhaseProfile:
     # the same for the warps of each role, those with the most phases first; one role if all warps do the same
     roles: tuple[WarpRole, ...]
     unpassed: tuple[str, ...]  # phases that no warp passed
-    # phases with a negative time in some warp: the clock at their end was read before that at their begin. The
-    # difference is in the phases that the warp passed before and after; the sum is right
+    # phases with a negative time in some warp. In prefill-v6 on an H200 what they lacked was not in the phases beside
+    # them, but behind the last mark; only the sum of all phases is right
     crossed: tuple[str, ...]
     # indices in a block of warps without a record in any launch, in all blocks: their path has no marks, as for warps
     # that only give their registers to others. They are left out
@@ -192,12 +207,13 @@ def _roles(records: WordArray, numbers: IntArray, about: StampedKernel, sm_mhz: 
             whole.append(pattern)
     role_of = np.array([_smallest_around(pattern, whole) for pattern in passed])
     members = [np.flatnonzero(role_of == role) for role in range(len(whole))]
-    places = [set((numbers[warps] % about.block_warps).tolist()) if about.block_warps else set() for warps in members]
+    place_of = [numbers[warps] % (about.block_warps or 1) for warps in members]
+    places = [set(found.tolist()) if about.block_warps else set() for found in place_of]
     busy = [own for own, phases in zip(places, whole, strict=True) if phases.any()]
     are_apart = [all(own is other or own.isdisjoint(other) for other in busy) for own in places]
     return tuple(
-        WarpRole(tuple(sorted(own)) if is_apart else (), _breakdown(records[:, warps], about.phases, sm_mhz))
-        for own, is_apart, warps in zip(places, are_apart, members, strict=True)
+        WarpRole(found, tuple(sorted(own)) if is_apart else (), _breakdown(records[:, warps], about.phases, sm_mhz))
+        for found, own, is_apart, warps in zip(place_of, places, are_apart, members, strict=True)
     )
 
 

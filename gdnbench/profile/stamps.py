@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,6 +36,10 @@ WordArray = npt.NDArray[np.uint32]
 # The 32-bit words of a warp's record, as phases.cuh writes it; the cycles of each phase follow.
 BEGIN_NS, END_NS, SM, TOTAL = range(4)
 HEAD = 4
+COUNTED = HEAD
+"""In the record of a warp that notes each pass: how many there were, after the head."""
+CYCLE_BITS = 26  # of the word of a pass; its phase is above them
+_ARRAYS, _NOTED = ("about", "records", "plain_us", "stamped_us"), ("pass_records", "pass_words")
 UNWRITTEN = 0xFFFF_FFFF
 """Every word of a record before its warp writes it; an SM number is always smaller."""
 
@@ -78,6 +82,30 @@ class StampedKernel(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
+class Passes:
+    """Each pass of warps through marks, of a few launches: of all warps of the grid, or of its first blocks."""
+
+    records: WordArray = field(repr=False)  # an array [launches, warps, 5]: the head, and the number of passes
+    words: WordArray = field(repr=False)  # an array [launches, warps, passes]: each pass's phase and cycles
+
+    @property
+    def phases(self) -> WordArray:
+        """The phase that each pass ended, an array [launches, warps, passes]; meaningless beyond a warp's passes."""
+        return self.words >> np.uint32(CYCLE_BITS)
+
+    @property
+    def ends(self) -> WordArray:
+        """Cycles from the warp's begin to each pass."""
+        return self.words & np.uint32((1 << CYCLE_BITS) - 1)
+
+    @property
+    def is_there(self) -> npt.NDArray[np.bool_]:
+        """Whether a warp made so many passes, and had room to note this one."""
+        counts = np.where(self.records[:, :, SM] == UNWRITTEN, 0, self.records[:, :, COUNTED])
+        return np.arange(self.words.shape[2]) < counts[:, :, None]
+
+
+@dataclass(frozen=True)
 class Stamps:
     """The records of each warp of each launch, and the times that show the overhead."""
 
@@ -85,19 +113,21 @@ class Stamps:
     records: WordArray = field(repr=False)  # an array [launches, warps, 4 + phases] of 32-bit words
     plain_us: FloatArray = field(repr=False)  # cold times of the plain kernel, an array [samples], microseconds
     stamped_us: FloatArray = field(repr=False)  # cold times of the stamped kernel, interleaved with those
+    passes: Passes | None = None  # None in files from before gdnbench noted them, and of very large grids
 
     def write(self, path: Path) -> None:
         """Writes the file atomically."""
         about = {"schema": _SCHEMA, **self.about.to_dict()}
+        noted = dict(zip(_NOTED, (self.passes.records, self.passes.words), strict=True)) if self.passes else {}
+        arrays: dict[str, Any] = {
+            "records": self.records,
+            "plain_us": self.plain_us,
+            "stamped_us": self.stamped_us,
+            **noted,
+        }
         temporary = path.with_name(path.name + ".new")
         with temporary.open("wb") as file:
-            np.savez_compressed(
-                file,
-                about=np.array(json.dumps(about)),
-                records=self.records,
-                plain_us=self.plain_us,
-                stamped_us=self.stamped_us,
-            )
+            np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)
         temporary.replace(path)
 
 
@@ -105,11 +135,15 @@ def read_stamps(path: Path) -> Stamps:
     """Reads a file of stamps; raises ReportFormatError if it is invalid, ProfilerError if it holds no launch."""
     content = read_content(path, _HINT)
     try:
-        about, records, plain_us, stamped_us = _read_arrays(content, ("about", "records", "plain_us", "stamped_us"))
-        stamps = Stamps(_about_of(about), records, _times("plain_us", plain_us), _times("stamped_us", stamped_us))
+        found = _read_arrays(content)
+        records = found["records"]
+        plain_us, stamped_us = (_times(name, found[name]) for name in ("plain_us", "stamped_us"))
+        stamps = Stamps(_about_of(found["about"]), records, plain_us, stamped_us, _passes_of(found))
         phases = len(stamps.about.phases)
         if records.dtype != np.uint32 or records.ndim != 3 or records.shape[2] != HEAD + phases:
             raise ValueError(f"records are {records.dtype} of {records.shape}, for {phases} phases")
+        if (passes := stamps.passes) and (passes.phases[passes.is_there] >= phases).any():
+            raise ValueError(f"pass_words tell of other phases than the {phases}")
     except (ValueError, ShapeError) as error:
         raise ReportFormatError(f"{path} holds no stamps: {error}", _HINT) from error
     if not records.size:
@@ -135,10 +169,23 @@ def _times(name: str, array: npt.NDArray[Any]) -> FloatArray:
     return array
 
 
-def _read_arrays(content: bytes, names: Sequence[str]) -> list[npt.NDArray[Any]]:
+def _passes_of(found: Mapping[str, npt.NDArray[Any]]) -> Passes | None:
+    if not found.keys() & set(_NOTED):
+        return None
+    records, words = (found[name] for name in _NOTED)
+    passes, shapes = Passes(records, words), f"pass_records are {records.shape}, pass_words {words.shape}"
+    if not (records.dtype == words.dtype == np.uint32 and records.ndim == words.ndim == 3):
+        raise ValueError(f"{shapes}, and not both three-dimensional of 32-bit words")
+    if records.shape[:2] != words.shape[:2] or records.shape[2] != COUNTED + 1 or not words.size:
+        raise ValueError(shapes)
+    return passes
+
+
+def _read_arrays(content: bytes) -> dict[str, npt.NDArray[Any]]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return [_member(archive, name) for name in names]
+            noted = _NOTED if any(f"{name}.npy" in archive.namelist() for name in _NOTED) else ()
+            return {name: _member(archive, name) for name in (*_ARRAYS, *noted)}
     except zipfile.BadZipFile as error:
         raise ValueError(f"it is no .npz, or damaged: {error}") from error
 

@@ -14,9 +14,10 @@ import typer
 from gdnbench.model.case import CodeState
 from gdnbench.model.workload import Workload
 from gdnbench.origin import PROFILES, path_at_origin, profiles_option
-from gdnbench.profile.breakdown import BETWEEN, WHOLE, Breakdown, PhaseProfile, PhaseRow, analyse
+from gdnbench.profile.breakdown import BETWEEN, WHOLE, Breakdown, PhaseProfile, PhaseRow, WarpRole, analyse
 from gdnbench.profile.recording import INSTRUMENTED, PLAIN, ProtonProfile, Recording
 from gdnbench.profile.stamps import StampedKernel, Stamps, read_stamps
+from gdnbench.profile.timeline import PassRow, pass_rows
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.render.units import CodeOf, other_code, percent, time_text
@@ -43,6 +44,13 @@ def proton(
     launches: Annotated[
         int | None, typer.Option(min=1, help="Launches to trace, 8 by default, or to stamp cold, 200 by default.")
     ] = None,
+    warps: Annotated[bool, typer.Option("--warps", help="Of a CUDA kernel, tell each warp of a block.")] = False,
+    timeline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write when each warp was in which phase: .json or .json.gz for Perfetto, .svg, .png."
+        ),
+    ] = None,
     stored: Annotated[bool, typer.Option("--import", help="Show stored .npz or .json files; needs no GPU.")] = False,
     seed: options.InputsSeedOption = 0,
     profiles: options.ProfilesOption = PROFILES,
@@ -66,24 +74,31 @@ def proton(
     from gdnbench.errors import UsageError
     from gdnbench.profile.collect import ScopeRequest, collect_scopes
     from gdnbench.profile.recording import load_profile
+    from gdnbench.report.charts.timeline import check_timeline, write_timeline
     from gdnbench.verbs.progress import watch
 
+    if timeline:
+        check_timeline(timeline)
     names = options.some_terms(kernels, kernel, "gdnbench proton decode-triton")
     catalog = load_catalog()
     files = [Path(name) for name in names] if stored else []
     cases = [] if stored else _cases(catalog, op, names, options.sizes(shape), gpu)
     request = ScopeRequest(catalog, gpu, profiles, launch, launches, seed, limit)
     by_stamps = all([file.suffix == ".npz" for file in files] or map(request.is_cuda, cases))
-    if not by_stamps and (launch or len(files or cases) > 1):
+    given = "launch" if launch else "warps" if warps else "timeline" if timeline else ""
+    if not by_stamps and (given or len(files or cases) > 1):
         message = (
-            "--launch is for CUDA kernels" if launch else "several are for CUDA kernels and their .npz files alone"
+            f"--{given} is for CUDA kernels" if given else "several are for CUDA kernels and their .npz files alone"
         )
         raise UsageError(message, "name one Triton kernel, as in gdnbench proton decode-triton")
     if cases:
         with watch(quiet=quiet) as observer:
             files = collect_scopes(request, cases, observer)
     if by_stamps:
-        answer = stamps_answer({file: read_stamps(file) for file in files}, catalog.code_state, profiles)
+        found = {file: read_stamps(file) for file in files}
+        if timeline:
+            write_timeline(timeline, list(found.values()))
+        answer = stamps_answer(found, catalog.code_state, profiles, by_warp=warps)
     else:
         answer = trace_answer(load_profile(files[0]), catalog.code_state)
     print_answer(answer, json=json)
@@ -145,9 +160,18 @@ class _StampedLaunch:
     """A file of stamps, analysed."""
 
     path: Path
-    kernel: StampedKernel
+    stamps: Stamps
     profile: PhaseProfile
     code: CodeState
+
+    @property
+    def kernel(self) -> StampedKernel:
+        return self.stamps.about
+
+    def passes(self, role: WarpRole) -> tuple[PassRow, ...]:
+        """The phases that a role's warps pass several times; none where passes were not noted."""
+        noted = self.stamps.passes
+        return pass_rows(noted, self.kernel, role.places, self.profile.timeline.sm_mhz) if noted else ()
 
     @property
     def warnings(self) -> list[str]:
@@ -159,8 +183,10 @@ class _StampedLaunch:
         if profile.unpassed and not kernel.entry:  # phases of another launch are declared with this one's
             found.append(f"no warp passed {', '.join(profile.unpassed)}")
         if profile.crossed:
-            order = f"the clock at the end of {', '.join(profile.crossed)} was read before that at its beginning"
-            found.append(f"{order}: only the sum with the phases beside it is right")
+            names = ", ".join(profile.crossed)
+            found.append(
+                f"{names} adds up to less than nothing: only single passes, and the sum of all phases, are right"
+            )
         if profile.silent:
             found.append(f"warps that wrote no stamps in some launch, and are left out: {profile.silent}")
         if kernel.stamped_spill_bytes:
@@ -182,24 +208,24 @@ class _StampedLaunch:
         }
 
 
-def stamps_answer(found: Mapping[Path, Stamps], code_of: CodeOf, profiles: Path) -> Answer:
-    """Returns what files of stamps tell; raises ProfilerError if the stamps tell nothing."""
+def stamps_answer(found: Mapping[Path, Stamps], code_of: CodeOf, profiles: Path, *, by_warp: bool = False) -> Answer:
+    """Returns what files of stamps tell, `by_warp` of a block, too; raises ProfilerError if the stamps tell nothing."""
     launches = [
-        _StampedLaunch(path, stamps.about, analyse(stamps), code_of(stamps.about.label, stamps.about.source))
+        _StampedLaunch(path, stamps, analyse(stamps), code_of(stamps.about.label, stamps.about.source))
         for path, stamps in found.items()
     ]
     kernel = launches[0].kernel
     return Answer(
-        text=lambda _width: _stamps_text(launches),
+        text=lambda _width: _stamps_text(launches, by_warp=by_warp),
         document=lambda: [_stamp_document(launch) for launch in launches],
         next=["gdnbench", "ncu", kernel.label, *kernel.workload.options, *profiles_option(profiles)],
     )
 
 
-def _stamps_text(launches: Sequence[_StampedLaunch]) -> Iterator[Block]:
+def _stamps_text(launches: Sequence[_StampedLaunch], *, by_warp: bool) -> Iterator[Block]:
     calls: dict[tuple[str, Workload, str, str], dict[str, _StampedLaunch]] = {}
     for launch in launches:
-        yield from _launch_text(launch)
+        yield from _launch_text(launch, by_warp=by_warp)
         yield Note("")
         kernel = launch.kernel
         if kernel.entry:
@@ -211,7 +237,7 @@ def _stamps_text(launches: Sequence[_StampedLaunch]) -> Iterator[Block]:
             yield Note("")
 
 
-def _launch_text(launch: _StampedLaunch) -> Iterator[Block]:
+def _launch_text(launch: _StampedLaunch, *, by_warp: bool) -> Iterator[Block]:
     kernel, profile = launch.kernel, launch.profile
     yield Note(f"{kernel.title}  {kernel.workload}  on {kernel.gpu}", "title")
     cold = "cold L2 before each call" if kernel.entry else "cold L2"
@@ -224,6 +250,10 @@ def _launch_text(launch: _StampedLaunch) -> Iterator[Block]:
         elif several:
             yield Note(plural(role.breakdown.warps, "warp"), "title")
         yield breakdown_table(role.breakdown, "phase")
+        if rows := launch.passes(role):
+            yield Table(_PASS_COLUMNS, rows)
+        if by_warp and kernel.block_warps:
+            yield _warp_table(role)
     yield Note(_LEGEND_OF_ROLES if several else _LEGEND, "legend")
     line, cost = profile.timeline, profile.overhead
     yield Note(f"launch: {time_text(line.span_us)} µs from the first warp's begin to the last one's end,")
@@ -237,6 +267,29 @@ def _launch_text(launch: _StampedLaunch) -> Iterator[Block]:
         yield Note(f"without marks: {_places_text(profile.unmarked, kernel.block_warps)}")
     yield from (Note(warning, "warning") for warning in launch.warnings)
     yield Note(f"stored in {path_at_origin(launch.path)}", "legend", whole=True)
+
+
+_PASS_COLUMNS: list[Column[PassRow]] = [
+    Column("name", lambda row: row.name, "each pass"),
+    Column("passes", lambda row: row.passes, "a warp's", lambda row: f"{row.passes:.3g}", right=True),
+    Column("avg_us", lambda row: row.average, "avg µs", lambda row: f"{row.average:.3f}", right=True),
+    Column("p95_us", lambda row: row.p95, "p95", lambda row: f"{row.p95:.3f}", right=True),
+    Column("p95_over_avg", lambda row: row.ratio, "p95/avg", lambda row: f"{row.ratio:.2f}", right=True),
+]
+_WarpTimes = tuple[int, Mapping[str, float]]  # a warp's index in its block, and µs by phase
+
+
+def _warp_table(role: WarpRole) -> Table[_WarpTimes]:
+    """Returns a row for each warp of a block, and a column for each phase: average µs."""
+
+    def phase(name: str) -> Column[_WarpTimes]:
+        def text(row: _WarpTimes) -> str:
+            return f"{row[1][name]:.3f}" if name in row[1] else ""
+
+        return Column("", lambda row: row[1].get(name), name, text, right=True)
+
+    first: Column[_WarpTimes] = Column("", lambda row: row[0], "warp", right=True)
+    return Table([first, *map(phase, (*role.breakdown.phases, WHOLE))], list(role.by_place().items()))
 
 
 def _places_text(places: Sequence[int], block_warps: int) -> str:
@@ -274,6 +327,8 @@ def _stamp_document(launch: _StampedLaunch) -> dict[str, Any]:
                 "places": role.places,
                 "warps": role.breakdown.warps,
                 "phases": breakdown_table(role.breakdown, "").records(),
+                "passes": Table(_PASS_COLUMNS, launch.passes(role)).records(),
+                "by_warp": {str(place): us for place, us in role.by_place().items()} if kernel.block_warps else {},
             }
             for role in profile.roles
         ],

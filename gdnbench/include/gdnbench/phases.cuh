@@ -24,10 +24,15 @@
 #else
 
 // Where warps write, a record each in the order of their numbers in the grid; the host sets it before a launch.
-// A record is 4 words and one for each phase: begin and end in ns, low words of the global timer; the SM; the warp's
-// cycles from begin to end; each phase's cycles.
+// A record is 4 words: begin and end in ns, low words of the global timer; the SM; the warp's cycles from begin to end.
+// Behind them stand, where GDNBENCH_PHASES is 1, each phase's cycles; where it is 2, the number of passes.
 extern "C" {
 __device__ unsigned* gdnbench_phase_records = nullptr;
+#if GDNBENCH_PHASES == 2
+// Where warps write each pass through a mark: the phase in the upper 6 bits of a word, below them the warp's cycles from
+// its begin to the mark. Each has ROOM words.
+__device__ unsigned* gdnbench_phase_passes = nullptr;
+#endif
 }
 
 namespace gdnbench {
@@ -77,6 +82,55 @@ __device__ __forceinline__ unsigned all_bits(const T&... values) {
   return (0u ^ ... ^ bits(values));
 }
 
+__device__ __forceinline__ unsigned warp_of_grid() {
+  const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+  return block * ((blockDim.x + 31) / 32) + threadIdx.x / 32;
+}
+
+// Lane 0 writes the first words of a record, and returns where the next ones go; null for other lanes.
+__device__ __forceinline__ unsigned* write_record(unsigned begin_ns, unsigned end_ns, unsigned cycles, unsigned words) {
+  if (gdnbench_phase_records == nullptr || threadIdx.x % 32 != 0) return nullptr;
+  unsigned* record = gdnbench_phase_records + static_cast<size_t>(warp_of_grid()) * (4 + words);
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(record[2]));
+  record[0] = begin_ns, record[1] = end_ns, record[3] = cycles;
+  return record + 4;
+}
+
+#if GDNBENCH_PHASES == 2
+
+constexpr unsigned ROOM = 1024;
+
+// A warp's clock; lane 0 writes each pass as it comes to the mark, as long as there is room, and how many there were.
+template <int PHASES>
+class PhaseClock {
+ public:
+  __device__ __forceinline__ PhaseClock() : begin_ns_(read_global_ns()) {
+    if (threadIdx.x % 32 == 0) passes_ = gdnbench_phase_passes + static_cast<size_t>(warp_of_grid()) * ROOM;
+    begin_ = read_cycles();
+  }
+
+  __device__ __forceinline__ void mark(int phase) { pass(phase, read_cycles()); }
+
+  __device__ __forceinline__ void mark_after(int phase, unsigned arrived) { pass(phase, read_cycles_after(arrived)); }
+
+  __device__ __forceinline__ ~PhaseClock() {
+    const unsigned end_ns = read_global_ns(), end = read_cycles();
+    if (unsigned* next = write_record(begin_ns_, end_ns, end - begin_, 1)) *next = count_;
+  }
+
+ private:
+  static_assert(PHASES < 64, "6 bits of a word tell the phase");
+  unsigned begin_ns_, begin_, count_ = 0;
+  unsigned* passes_ = nullptr;
+
+  __device__ __forceinline__ void pass(unsigned phase, unsigned now) {
+    if (passes_ != nullptr && count_ < ROOM) passes_[count_] = phase << 26 | (now - begin_);
+    ++count_;
+  }
+};
+
+#else
+
 // A warp's clock, in registers; lane 0 writes its record where the scope ends, by whatever return.
 template <int PHASES>
 class PhaseClock {
@@ -89,13 +143,9 @@ class PhaseClock {
 
   __device__ __forceinline__ ~PhaseClock() {
     const unsigned end_ns = read_global_ns(), end = read_cycles();
-    if (gdnbench_phase_records == nullptr || threadIdx.x % 32 != 0) return;
-    const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-    const unsigned warp = block * ((blockDim.x + 31) / 32) + threadIdx.x / 32;
-    unsigned* record = gdnbench_phase_records + static_cast<size_t>(warp) * (4 + PHASES);
-    asm volatile("mov.u32 %0, %%smid;" : "=r"(record[2]));
-    record[0] = begin_ns_, record[1] = end_ns, record[3] = end - begin_;
-    for (int phase = 0; phase < PHASES; ++phase) record[4 + phase] = cycles_[phase];
+    unsigned* next = write_record(begin_ns_, end_ns, end - begin_, PHASES);
+    if (next == nullptr) return;
+    for (int phase = 0; phase < PHASES; ++phase) next[phase] = cycles_[phase];
   }
 
  private:
@@ -107,6 +157,8 @@ class PhaseClock {
     last_ = now;
   }
 };
+
+#endif
 
 }  // namespace gdnbench
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,18 @@ from gdnbench.launch import Binder, Launcher, Workspace, load, load_numerics, lo
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel, launch_of
 from gdnbench.profile.process import DOMAIN, PROFILED, ProfileTask, range_name
-from gdnbench.profile.stamps import HEAD, UNWRITTEN, StampedKernel, Stamps, WordArray
-from gdnbench.verify.check import consult_oracle, verify_launcher
+from gdnbench.profile.stamps import (
+    COUNTED,
+    CYCLE_BITS,
+    HEAD,
+    TOTAL,
+    UNWRITTEN,
+    Passes,
+    StampedKernel,
+    Stamps,
+    WordArray,
+)
+from gdnbench.verify.check import Oracle, consult_oracle, verify_launcher
 from gdnbench.workers.cold import BlockingKernel, L2Flush, raise_clock
 
 WARM_UPS = 5  # compile, load, and settle the allocator before profiling
@@ -48,6 +59,11 @@ class PlacedCase:
         """The first placement."""
         return self.workspaces[0]
 
+    @cached_property
+    def expected(self) -> Oracle:
+        """What the oracle says of its inputs."""
+        return consult_oracle(self.workspace, load_numerics(self.entry.op, self.entry.op_folder))
+
 
 def place_case(task: ProfileTask, *, copies: int = 1, device: str = "cuda") -> PlacedCase:
     """Draws inputs of the op's first kind on a device, at `copies` placements."""
@@ -65,9 +81,8 @@ def place_case(task: ProfileTask, *, copies: int = 1, device: str = "cuda") -> P
 def verify_altered(run: Launcher, placed: PlacedCase, altered: str) -> None:
     """Raises ProfilerError if a kernel that a profiler altered (`stamped`, say) computes wrong numbers."""
     entry, workspace = placed.entry, placed.workspace
-    expected = consult_oracle(workspace, load_numerics(entry.op, entry.op_folder))
     scenario, in_place = entry.op.inputs_to_verify(workspace.workload)[0], entry.kernel.in_place
-    gates = verify_launcher(run, workspace, expected, scenario, torch.cuda.synchronize, in_place)
+    gates = verify_launcher(run, workspace, placed.expected, scenario, torch.cuda.synchronize, in_place)
     if failed := [gate for gate in gates if not gate.passed]:
         raise ProfilerError(f"the {altered} kernel's numbers are wrong: {failed[0].reason}")
 
@@ -130,6 +145,10 @@ def launch_in_ranges(task: ProfileTask) -> None:
 
 PLACEMENTS = 4  # a launch's time depends on the random placement of tensors
 MOST_RECORDS = 1 << 20  # 44 MB with six phases; limits launches with many warps
+_ROOM = 1024  # passes of a warp that phases.cuh has room for
+_NOTED = 8  # launches whose passes are kept, fewer where they would be more than `_MOST_PASSES`
+_MOST_PASSES = 1 << 18  # 1 MB before compression
+_MOST_NOTING = 1 << 17  # warps; their room is 512 MB
 _COST_SAMPLES = 200
 _WARP = 32
 _UNWRITTEN = np.uint32(UNWRITTEN).view(np.int32).item()  # torch supports few operations on unsigned words
@@ -152,11 +171,34 @@ def stamp_phases(task: ProfileTask) -> None:
         stamped = bind_all(bind, placed)
         verify_altered(stamped[0], placed, "stamped")
         plain = bind_all(load(placed.entry, placed.case.variant, placed.case.workload), placed)
-        records = _record(stamped, buffer, max(1, min(task.launches, MOST_RECORDS // len(buffer))))
+        [records] = _record(stamped, [buffer], max(1, min(task.launches, MOST_RECORDS // len(buffer))))
         times = time_cold({"plain": plain, "stamped": stamped}, _COST_SAMPLES, task.seed)
+        passes = _note_passes(placed, launch) if len(buffer) <= _MOST_NOTING else None
     about = _about(task, placed, names, launch)
-    stamps = Stamps(about, records, np.array(times["plain"]), np.array(times["stamped"]))
+    stamps = Stamps(about, records, np.array(times["plain"]), np.array(times["stamped"]), passes)
     stamps.write(Path(task.result))
+
+
+def _note_passes(placed: PlacedCase, launch: CudaLaunch) -> Passes | None:
+    """Verifies and launches the kernel whose warps note each pass; returns the passes, of a large grid its first.
+
+    Returns None for a launch so long that a pass's cycles do not fit.
+    """
+    bind, code = load_stamped(placed.entry, placed.case.variant, placed.case.workload, launch, marks=2)
+    warps = _warps(placed, launch)
+    records, words = (torch.empty((warps, size), dtype=torch.int32, device="cuda") for size in (COUNTED + 1, _ROOM))
+    for name, buffer in (("gdnbench_phase_records", records), ("gdnbench_phase_passes", words)):
+        write_global(code, name, buffer.data_ptr().to_bytes(8, "little"))
+    records.fill_(0)
+    runs = bind_all(bind, placed)
+    verify_altered(runs[0], placed, "noting")
+    if int(records[:, TOTAL].max()) >> CYCLE_BITS:
+        return None
+    most = min(max(int(records[:, COUNTED].max()), 1), _ROOM)
+    block = _block_warps(placed, launch)
+    kept = min(warps, max(_MOST_PASSES // most // block, 1) * block)
+    launches = min(max(_MOST_PASSES // (most * kept), 1), _NOTED)
+    return Passes(*_record(runs, [records, words[:, :most]], launches, kept))
 
 
 def _names(code: Any) -> tuple[str, ...]:
@@ -184,17 +226,22 @@ def bind_all(bind: Binder, placed: PlacedCase) -> list[Launcher]:
     return runs
 
 
-def _record(runs: Sequence[Launcher], buffer: torch.Tensor, launches: int) -> WordArray:
-    records = torch.empty((launches, *buffer.shape), dtype=buffer.dtype, device="cuda")
+def _record(
+    runs: Sequence[Launcher], buffers: Sequence[torch.Tensor], launches: int, rows: int | None = None
+) -> list[WordArray]:
+    """Launches with a cold L2; returns what each buffer then held, in its first rows: arrays [launches, rows, …]."""
+    found: list[list[torch.Tensor]] = [[] for _ in buffers]
     flush = L2Flush()
     raise_clock()
     for launch in range(launches):
-        buffer.fill_(_UNWRITTEN)
+        for buffer in buffers:
+            buffer.fill_(_UNWRITTEN)
         flush()
         runs[launch % len(runs)]()
-        records[launch].copy_(buffer)
+        for buffer, copies in zip(buffers, found, strict=True):
+            copies.append(buffer[:rows].clone())
     torch.cuda.synchronize()
-    return records.cpu().numpy().view(np.uint32)
+    return [torch.stack(copies).cpu().numpy().view(np.uint32) for copies in found]
 
 
 def _about(task: ProfileTask, placed: PlacedCase, names: tuple[str, ...], launch: CudaLaunch) -> StampedKernel:
