@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gdnbench.ledger.entry import ExpectationResult, LedgerEntry
+from gdnbench.ledger.entry import EntryState, ExpectationResult, LedgerEntry
 from gdnbench.ledger.file import read_ledger
 
+GPUS = ("H100", "H200")
 LEDGER = Path(__file__).parents[1] / "results" / "evidence" / "claims.jsonl"
 
 
@@ -21,13 +22,13 @@ def main() -> int:
 
 
 def table(ledger: Path) -> list[str]:
-    """The lines of a Markdown table: of each entry the claim, what was expected, what the last run says, and why."""
+    """The lines of a Markdown table: of each entry the claim, what was expected, what runs on each GPU say, and why."""
     rows = [
         f"| {entry.opened.id} | {entry.opened.hypothesis} | `{entry.opened.label}` | {_expected(entry)} "
-        f"| {_outcome(entry)} | {entry.last.learned if entry.last else ''} |"
+        f"| {' | '.join(_outcome(entry, gpu) for gpu in GPUS)} | {entry.last.learned if entry.last else ''} |"
         for entry in read_ledger(ledger).values()
     ]
-    return ["| | claim | kernel | expected | H100 | why |", "|---|---|---|---|---|---|", *rows]
+    return [f"| | claim | kernel | expected | {' | '.join(GPUS)} | why |", "|---|---|---|---|---|---|---|", *rows]
 
 
 def _expected(entry: LedgerEntry) -> str:
@@ -35,8 +36,10 @@ def _expected(entry: LedgerEntry) -> str:
     return f"{bounds} against `{entry.opened.expectations[0].baseline}`"
 
 
-def _outcome(entry: LedgerEntry) -> str:
-    return f"{_measured(entry.last.findings[0])} {entry.state}" if entry.last else "not measured"
+def _outcome(entry: LedgerEntry, gpu: str) -> str:
+    """What the last run on a GPU model says; the name of a run has the model's."""
+    closed = [each for each in entry.closings if f"-{gpu.lower()}-" in each.run]
+    return f"{_measured(closed[-1].findings[0])} {EntryState(closed[-1].outcome)}" if closed else "not measured"
 
 
 def _measured(found: ExpectationResult) -> str:
