@@ -82,7 +82,8 @@ def _mark_deep(items):
     for item in items:
         cases[f"{item.path.name}::{item.originalname}"].append(item)
     for name in KEPT.keys() & cases.keys():
-        for place in deep_places(len(cases[name]), KEPT[name]):
+        ids = [item.callspec.id if hasattr(item, "callspec") else "" for item in cases[name]]
+        for place in deep_places(ids, KEPT[name]):
             cases[name][place].add_marker(pytest.mark.deep)
 
 

@@ -20,7 +20,8 @@ def test_no_test_is_named_twice():
 
 
 def test_the_cases_that_stay_are_as_many_as_it_says_and_spread_evenly():
-    assert deep_places(6, 2) == {1, 2, 4, 5}
-    assert deep_places(3, 0) == {0, 1, 2}
-    assert deep_places(1, 1) == set()
-    assert deep_places(4, (0, 3)) == {1, 2}
+    assert deep_places("abcdef", 2) == {1, 2, 4, 5}
+    assert deep_places("abc", 0) == {0, 1, 2}
+    assert deep_places("a", 1) == set()
+    assert deep_places("abcd", (0, 3)) == {1, 2}
+    assert deep_places(("ab", "c", "d"), ("d", "ab")) == {1}

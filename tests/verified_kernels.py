@@ -14,9 +14,9 @@ def verify_together(kernels: tuple[str, ...], *shapes: str) -> dict[str, set[str
 
     Args:
         kernels: labels, of one op.
-        shapes: as `--shape` takes them.
+        shapes: as `--shape` takes them, and options.
     """
-    words = [word for shape in shapes for word in ("--shape", shape)]
+    words = [word for shape in shapes for word in ([shape] if shape.startswith("--") else ["--shape", shape])]
     done = answer("verify", *kernels, "--gpu", "cpu", *words, "--json")
     found: dict[str, set[str]] = {}
     for gate in json.loads(done.out)["gates"]:
@@ -31,7 +31,7 @@ def gate_statuses(request: pytest.FixtureRequest, kernel: str, *shapes: str) -> 
     Args:
         request: the test's; of its cases those that this run of the tests leaves out are not verified.
         kernel: its label.
-        shapes: as `--shape` takes them.
+        shapes: as `--shape` takes them, and options.
     """
     case = request.node.callspec.params
     cases = cases_to_run(request, request.node.originalname)
