@@ -5,8 +5,8 @@ import json
 import torch
 import triton
 import triton.language as tl
+from bundled import CATALOG
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import select_variants
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.triton_rounding import round_to_nearest
@@ -16,7 +16,6 @@ from gdnbench.verify.interpret import interpret_all
 from gdnbench.workers.task import Phase, Task
 
 SMALL = "prefill-triton:BV=16,prefill-triton:BV=32:PRODUCTS=bf16"
-CATALOG = load_catalog(default_roots()[:1])
 invert = None
 
 

@@ -10,13 +10,12 @@ from types import MappingProxyType, ModuleType
 from unittest import mock
 
 import torch
+from bundled import CATALOG
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import Workspace, load_numerics
 from gdnbench.model.workload import Workload
 from gdnbench.verify.check import Oracle, check_outputs, consult_oracle, launch_once
 
-CATALOG = load_catalog(default_roots()[:1])
 Changes = Mapping[str, str]
 """Texts of a source, and what stands in their place, one after the other."""
 NOTHING: Changes = MappingProxyType({})

@@ -4,7 +4,8 @@ import os
 from collections import Counter
 from dataclasses import replace
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
+from bundled import CATALOG
+
 from gdnbench.catalog.request import make_request
 from gdnbench.measure.plan import make_plan
 from gdnbench.measure.start import begin_session
@@ -16,7 +17,6 @@ from gdnbench.store.settings import Settings
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.workers.task import Phase
 
-CATALOG = load_catalog(default_roots()[:1])
 # Each process of the tests has a GPU of its own, as runs on one GPU wait for each other.
 GPU = Gpu(0, "NVIDIA H200", f"GPU-{os.getpid():08x}-0000-0000-0000-000000000000", (9, 0), 132, 150 << 30)
 

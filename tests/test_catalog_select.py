@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from bundled import CATALOG
 from faults import REPOSITORY
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
@@ -16,8 +17,6 @@ from gdnbench.catalog.select import (
     select_variants,
 )
 from gdnbench.errors import DeclarationError, ExitCode, ParamError, UnknownNameError, UsageError
-
-CATALOG = load_catalog(default_roots()[:1])
 
 
 def select(wanted):

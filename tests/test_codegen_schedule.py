@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from bundled import CATALOG
 from decode_workloads import decode_at
 from schedule_data import EXIT, STORE, does, load, sass, use
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.build import Job, build
 from gdnbench.codegen.cubin import disassemble
@@ -254,6 +254,6 @@ def test_trips_are_loads_behind_what_was_waited_for(name):
     ("label", "dependent_loads"), [("decode-v1", 4), ("decode-v4", 2), ("decode-v6", 1), ("decode-v8", 1)]
 )
 def test_trips_of_kernels(label, dependent_loads):
-    entry, variant = find_variant(load_catalog([default_roots()[0]]), "decode", label)
+    entry, variant = find_variant(CATALOG, "decode", label)
     built = build(Job(entry, entry.at(variant, decode_at()), decode_at(), "sm_90"))
     assert summarize(read_schedule(disassemble(Path(built.cubin), built.symbol))).dependent_loads == dependent_loads

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bundled import CATALOG
 from decode_workloads import decode_at
 from run_data import case, failed, measured
 
 from gdnbench.analyse.suite import judge_suite, judge_worst
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.model.measurement import InputsEffect
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
@@ -158,7 +158,7 @@ def test_a_round_that_a_workload_lacks_is_left_out_for_all():
 
 
 def test_of_several_profiles_each_kernels_line_is_its_worst_and_names_it():
-    prefill = load_catalog(default_roots()[:1]).ops["prefill"]
+    prefill = CATALOG.ops["prefill"]
     workloads = [prefill.workload({"lengths": (size,)}) for size in (1024, 8192)]
     suite = Suite("two", dict.fromkeys(workloads, 1.0)).at(("mixed-heads", "forgetful"))
     times = {

@@ -6,19 +6,18 @@ from functools import cache
 
 import pytest
 import torch
+from bundled import CATALOG
 from changed_kernels import write_changed
 from faults import answer
 from nvfp4_data import NARROW_SUMS, in_steps, whole
 from verified_kernels import gate_statuses
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch.numerics import load_numerics
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.gpu import gpu_slug
 from gdnbench.model.workload import Shape
 from gdnbench.verify.gates import roundoff_error
 
-CATALOG = load_catalog(default_roots()[:1])
 OP = CATALOG.ops["fp8-gemm-pos"]
 NUMERICS = load_numerics(OP, CATALOG.op_folders[OP.name])
 GATE = OP.gates[0]

@@ -3,15 +3,15 @@
 from pathlib import Path
 
 import pytest
+from bundled import CATALOG
 from decode_workloads import decode_at
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import UsageError
 from gdnbench.inspect.compiled import choose_subjects
 from gdnbench.inspect.quantities import find_counterparts
 from gdnbench.model.kernel import TorchKernel
 
-CATALOG = load_catalog(default_roots()[:1])
 WORKLOADS = (decode_at(B=1), decode_at(B=8), decode_at(B=64))
 PICKS = CATALOG.entries["decode-auto"].dispatch
 

@@ -6,12 +6,11 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from bundled import CATALOG
 from decode_workloads import decode_at
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import load_numerics
 
-CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]
 NUMERICS = load_numerics(DECODE, CATALOG.op_folders["decode"])
 WORKLOAD = decode_at(B=5, HQ=2, HV=4, K=32, V=16)

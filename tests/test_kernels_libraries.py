@@ -2,14 +2,13 @@
 
 import pytest
 import torch
+from bundled import CATALOG
 from decode_workloads import decode_at
 from library_data import failures_with, load_with
 from torch import einsum
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import Workspace, load_numerics
 
-CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]
 NUMERICS = load_numerics(DECODE, CATALOG.op_folders["decode"])
 SMALL = decode_at(B=3, HQ=2, HV=4, K=32, V=16)  # K and V differ, so that a state of the wrong layout does not fit

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from bundled import CATALOG
 from prefill_data import token_after_token
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import select_variants
 from gdnbench.launch import load_numerics
 from gdnbench.launch.interpret import InterpretedCuda
@@ -12,7 +12,6 @@ from gdnbench.launch.workspace import Workspace
 
 pytestmark = pytest.mark.slow
 
-CATALOG = load_catalog(default_roots()[:1])
 PREFILL = CATALOG.ops["prefill"]
 NUMERICS = load_numerics(PREFILL, CATALOG.op_folders["prefill"])
 BF16_ROUNDOFF = 2.0**-8

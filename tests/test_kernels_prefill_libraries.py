@@ -5,15 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from bundled import CATALOG
 from library_data import failures, load_as_module, load_with
 from torch.nn.functional import softplus
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import Workspace, load_numerics
 from gdnbench.model.declaration import Params
 from gdnbench.verify.check import consult_oracle
 
-CATALOG = load_catalog(default_roots()[:1])
 PREFILL = CATALOG.ops["prefill"]
 NUMERICS = load_numerics(PREFILL, CATALOG.op_folders["prefill"])
 GATES = CATALOG.op_folders["prefill"] / "gates.py"

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import triton
+from bundled import CATALOG
 from decode_workloads import decode_at
 from triton.runtime import _allocation
 
@@ -79,7 +80,6 @@ def test_a_kernel_without_descriptors_is_launched_as_it_is():
     assert _with_scratch(launch, compiled_with(0), (4, 8, 1), "cpu") is launch
 
 
-CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]
 NUMERICS = load_numerics(DECODE, CATALOG.op_folders["decode"])
 IN_PLACE = {"new_state": "state"}

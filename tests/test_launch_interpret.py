@@ -7,16 +7,16 @@ import sys
 import numpy as np
 import pytest
 import torch
+from bundled import CATALOG
 from deep import cases_to_run
 from forked_workers import interpreted
 from nvfp4_data import scaled
 
 from gdnbench import nvfp4
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch.triton_rounding import from_nvfp4
 from gdnbench.ptx.numbers import to_bfloat16
 
-TRITON = load_catalog(default_roots()[:1]).entries["decode-triton"]
+TRITON = CATALOG.entries["decode-triton"]
 BLOCKS = TRITON.kernel.params["BV"].choices
 
 

@@ -3,12 +3,11 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from bundled import CATALOG
 from library_data import failures_with
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.model.workload import Shape
 
-CATALOG = load_catalog(default_roots()[:1])
 EPS = 1e-6
 KERNELS = ("prologue-fla", "epilogue-fla", "layer-fla", "layer-flashinfer")
 SCENARIOS = [(name, each) for name in KERNELS for each in CATALOG.entries[name].op.scenarios]

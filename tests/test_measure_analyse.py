@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bundled import CATALOG
 from decode_workloads import decode_at
 from paired_rounds import compare_rounds
 from run_data import WORKLOAD, case, collect, healthy
 
 from gdnbench.analyse.analysis import analyse
 from gdnbench.analyse.rounds import Collected
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import ExitCode
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.gpu import Build
@@ -20,7 +20,7 @@ from gdnbench.stats.estimators import trimmed_mean
 from gdnbench.store.journal import Examined, HostTimes, Sampled
 from gdnbench.store.settings import GPU_TRIM, Settings
 
-DECODE = load_catalog(default_roots()[:1]).ops["decode"]
+DECODE = CATALOG.ops["decode"]
 BASELINE, CONTROL = case("decode-fla", Role.BASELINE), case("decode-fla", Role.CONTROL)
 FLOOR = case("decode-floor-copy", Role.FLOOR, WARPS=8)
 FAST, SLOW, SAME = case("decode-fast"), case("decode-slow"), case("decode-same")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from bundled import CATALOG
 from faults import ADVERSARIAL, CPU, Gdnbench
 from safetensors.torch import load_file, save, save_file
 
 from gdnbench.catalog.captured import read_captured
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.request import make_request, parse_profiles, requested_captures
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.launch import load_numerics
@@ -21,7 +21,6 @@ from gdnbench.store.settings import Settings
 from gdnbench.verify.rotation import Workspaces
 from gdnbench.workers.task import Phase, Task
 
-CATALOG = load_catalog(default_roots()[:1])
 SIZES = {
     "prefill": {"lengths": (5, 0, 3), "HQ": 1, "HV": 2},
     "decode": {"B": 2, "HQ": 2, "HV": 4},

@@ -5,10 +5,10 @@ import json
 from dataclasses import replace
 
 import pytest
+from bundled import CATALOG
 from run_data import case, collect, failed, healthy, info
 
 from gdnbench.analyse.analysis import analyse
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.measure.start import load_unfinished
 from gdnbench.measure.write import write_run
@@ -20,7 +20,6 @@ from gdnbench.store.measurements import read_measurements
 from gdnbench.store.settings import Settings
 from gdnbench.store.tables import read_launches
 
-CATALOG = load_catalog(default_roots()[:1])
 CASES = (case("decode-reference", Role.BASELINE), case("decode-v4", WARPS=8))
 SETTINGS = {"rounds": 3, "samples": 20, "seed": 1, "margin": 0.005, "confidence": 0.95, "step_limit_s": 30.0}
 SOURCES = {name: CATALOG.entries[name].source_hash() for name in ("decode-reference", "decode-v4")}

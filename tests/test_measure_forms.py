@@ -5,12 +5,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from bundled import CATALOG
 from decode_workloads import decode_at
 from hypothesis import given
 from hypothesis import strategies as st
 from run_data import case
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.request import make_request
 from gdnbench.codegen.builds import Builds, build_jobs
@@ -36,7 +36,6 @@ from gdnbench.verify.forms import (
 )
 from gdnbench.workers.task import Phase, Task
 
-CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]
 H200 = Gpu(index=0, name="NVIDIA H200", uuid="GPU-1", capability=(9, 0))
 COPY = "decode-floor-copy"

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from bundled import CATALOG
 from dispatch_data import write_dispatcher
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
@@ -67,7 +68,7 @@ def test_a_run_that_is_being_measured_is_not_taken_up(tmp_path):
     measuring = RunFolder.create(tmp_path, "r")
     _describe(measuring.path)
     with pytest.raises(UsageError, match="is being measured by another process") as caught:
-        resume_session(load_catalog(default_roots()[:1]), tmp_path, "r", ignore)
+        resume_session(CATALOG, tmp_path, "r", ignore)
     assert caught.value.hint
     assert [path.name for path in tmp_path.iterdir()] == [".r.partial"]
 
@@ -176,7 +177,7 @@ def test_a_table_that_has_changed_is_told(catalog_with, tmp_path):
 
 
 def test_a_run_is_not_taken_up_with_another_definition_of_its_op_or_another_library(tmp_path):
-    catalog = load_catalog(default_roots()[:1])
+    catalog = CATALOG
     info = begin(catalog, tmp_path, "decode-v4")
     assert (source_change(info, catalog), library_change(info)) == ("", "")
     assert (

@@ -3,6 +3,7 @@ from dataclasses import replace
 from itertools import groupby, pairwise
 
 import pytest
+from bundled import CATALOG
 from decode_workloads import decode_at
 from dispatch_data import H200_ROWS, write_dispatcher
 
@@ -16,7 +17,6 @@ from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Role
 from gdnbench.store.settings import Settings
 
-CATALOG = load_catalog(default_roots()[:1])
 VARIANTS = [Variant(f"decode-{name}", f"decode-{name}") for name in "abcdefgh"]
 CASES = [Case(variant, decode_at()) for variant in VARIANTS]
 IDS = [case.id for case in CASES]

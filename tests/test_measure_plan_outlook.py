@@ -1,8 +1,8 @@
 """What `--dry-run` says is what a run then does; thousands of builds are not begun without a question."""
 
 import pytest
+from bundled import CATALOG
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.request import make_request
 from gdnbench.errors import ExitCode
 from gdnbench.measure.plan import MOST_BUILDS, choose_sweep_settings, foresee, make_plan, make_sweep_request
@@ -10,7 +10,6 @@ from gdnbench.measure.schedule import LONGEST_CALL_US, longest_round_s, round_co
 from gdnbench.model.gpu import Gpu
 from gdnbench.store.settings import Settings
 
-CATALOG = load_catalog(default_roots()[:1])
 H200 = Gpu(index=0, name="NVIDIA H200", uuid="GPU-1", capability=(9, 0))
 B200 = Gpu(index=0, name="NVIDIA B200", uuid="GPU-2", capability=(10, 0))
 

@@ -4,12 +4,13 @@ from dataclasses import replace
 from threading import Event
 
 import pytest
+from bundled import CATALOG
 from committed import EVIDENCE
 from decode_workloads import decode_at
 from faults import answer
 from run_data import case
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import MachineError
 from gdnbench.model.case import Case
 from gdnbench.model.status import Role, Status
@@ -138,7 +139,7 @@ def test_a_control_whose_baseline_was_not_reached_has_no_verdict():
     assert checked == {}
 
 
-OPS = load_catalog(default_roots()[:1]).ops
+OPS = CATALOG.ops
 DECODE, PREFILL = OPS["decode"], OPS["prefill"]
 TIMED, *OTHERS = DECODE.scenarios
 

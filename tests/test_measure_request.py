@@ -1,14 +1,13 @@
 from dataclasses import fields
 
 import pytest
+from bundled import CATALOG
 from decode_workloads import decode_at
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.request import parse_workloads
 from gdnbench.errors import ShapeError, UnknownNameError, UsageError
 from gdnbench.store.settings import GPU_SAMPLES, QUICK, Settings, choose_settings
 
-CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]
 
 

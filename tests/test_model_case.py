@@ -3,10 +3,10 @@ import re
 from itertools import product
 
 import pytest
+from bundled import CATALOG
 from decode_workloads import decode_at
 from run_data import measured, store
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.request import parse_workload
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params
@@ -60,7 +60,7 @@ def test_the_points_of_a_sweep_are_of_its_kernels_and_not_what_stands_beside_the
     assert case.is_point_of({"decode-v4": ("WARPS",), "decode-floor-copy": ("WARPS",)}) is is_point
 
 
-OP = load_catalog(default_roots()[:1]).ops["prefill"]
+OP = CATALOG.ops["prefill"]
 LONG = [each for each in OP.suite("contest").workloads if "n-" in str(each)]
 
 
@@ -72,7 +72,7 @@ def test_every_label_of_a_suite_is_understood_as_it_is_printed():
 
 
 def _store(folder, workload):
-    entry = load_catalog(default_roots()[:1]).entries["prefill-triton"]
+    entry = CATALOG.entries["prefill-triton"]
     variant = Variant("prefill-triton", "prefill-triton", params=Params(dict(entry.default.params)))
     store(folder, [measured(Case(variant, workload), 40.0)], op="prefill", workloads=OP.workloads)
 

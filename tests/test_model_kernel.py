@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
+from bundled import CATALOG
 from decode_workloads import decode_at
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import DeclarationError
 from gdnbench.model.declaration import Param, Params
@@ -13,7 +13,7 @@ from gdnbench.model.workload import Shape
 PARAMS = {"BV": Param(default=8, choices=(8, 16)), "MODE": Param(default="fast", choices=("fast", "exact"))}
 
 B8 = Shape(B=8)
-DECODE = load_catalog(default_roots()[:1]).ops["decode"]
+DECODE = CATALOG.ops["decode"]
 
 
 def _kernel(**more):

@@ -1,16 +1,16 @@
 from dataclasses import replace
 
 import pytest
+from bundled import CATALOG
 from decode_workloads import decode_at
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import DeclarationError
 from gdnbench.model.declaration import DtypeOf, TensorSpec, UlpGate
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Shape
 from gdnbench.model.workload_spec import Alias, Axis, AxisList, WorkloadSpec
 
-DECODE = load_catalog(default_roots()[:1]).ops["decode"]
+DECODE = CATALOG.ops["decode"]
 
 
 def test_traffic_is_state_twice_and_the_small_tensors_once():

@@ -2,16 +2,16 @@ import copy
 import pickle
 
 import pytest
+from bundled import CATALOG
 from decode_workloads import decode_at
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import DeclarationError, ExitCode, GdnbenchError, ShapeError, UsageError
 from gdnbench.model.workload import nearest_workload, parse_list, short_list, write_list
 from gdnbench.model.workload_spec import Alias, Axis, AxisList, WorkloadSpec
 
-DECODE = load_catalog(default_roots()[:1]).ops["decode"]
+DECODE = CATALOG.ops["decode"]
 RAGGED = WorkloadSpec(
     axes=(Axis("H", default=4, compile_time=True),), lists=(AxisList("lengths", default=(6, 134)),), x="lengths"
 )
@@ -127,7 +127,7 @@ def test_a_workload_that_is_known_stands_for_itself_whatever_else_is_as_large():
         assert nearest_workload(order, decode_at(B=1, HQ=8, HV=16)) == decode_at(B=1, HQ=8, HV=16)
 
 
-PREFILL = load_catalog(default_roots()[:1]).ops["prefill"]
+PREFILL = CATALOG.ops["prefill"]
 
 
 def prefill_at(words):

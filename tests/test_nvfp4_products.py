@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from bundled import CATALOG
 from changed_kernels import write_changed
 from deep import cases_to_run
 from faults import answer
@@ -24,7 +25,6 @@ from nvfp4_data import (
     whole,
 )
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch.numerics import load_numerics
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.gpu import gpu_slug
@@ -33,7 +33,6 @@ from gdnbench.verify.gates import roundoff_error
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-CATALOG = load_catalog(default_roots()[:1])
 OPS = GEMM, GEMV, DUAL, GROUPED = ("nvfp4-gemm", "nvfp4-gemv", "nvfp4-dual-gemm", "nvfp4-grouped-gemm")
 SIZES = {
     GEMM: {"M": 21, "N": 48, "K": 1024, "L": 2},

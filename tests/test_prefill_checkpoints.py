@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pytest
 import torch
+from bundled import CATALOG
 from library_data import failures, load_with
 from prefill_data import computed, token_after_token
 from test_kernels_prefill_libraries import flashinfer, gates_in_torch
 from verified_kernels import verify_together
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import ShapeError
 from gdnbench.launch import Workspace
 from gdnbench.launch.interpret import InterpretedCuda
@@ -19,7 +19,6 @@ from gdnbench.model.workload import Shape
 from gdnbench.verify.check import check_all, consult_oracle
 from gdnbench.verify.gates import roundoff_error
 
-CATALOG = load_catalog(default_roots()[:1])
 OP = CATALOG.ops["prefill-checkpoints"]
 NUMERICS = load_numerics(OP, CATALOG.op_folders[OP.name])
 LENGTHS = (65, 0, 200, 128)

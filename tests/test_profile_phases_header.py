@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from able_workloads import able_workload
+from bundled import CATALOG
 from decode_workloads import decode_at
 from launches_data import TOYS
 
@@ -22,7 +23,6 @@ from gdnbench.profile.collect import marked_launches
 
 pytestmark = pytest.mark.slow
 
-CATALOG = load_catalog([default_roots()[0]])
 MARKED = [
     entry
     for entry in CATALOG.entries.values()

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
+from bundled import CATALOG
 from decode_workloads import decode_at
 from made import FAILED_POINTS, ODD, RACED, WIDE_HEADS
 from run_data import info, store
 from sweep_data import JOINT, KERNEL, LARGE, SMALL, point, store_sweep, sweep_of
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.load import read_dispatch
 from gdnbench.errors import RunFormatError, UsageError
@@ -34,7 +34,7 @@ def shown(stored, capsys, monkeypatch):
     return show
 
 
-DECODE = load_catalog(default_roots()[:1]).ops["decode"]
+DECODE = CATALOG.ops["decode"]
 
 
 def test_without_a_time_there_is_nothing_to_declare(tmp_path, shown):

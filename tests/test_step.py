@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bundled import CATALOG
 from committed import RESULTS
 from simulated_workers import GPU
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.codegen.builds import Builds
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.model.status import Status
@@ -22,7 +22,6 @@ from gdnbench.store.journal import Examined, Sampled
 from gdnbench.store.tables import read_launch_ways, read_steps
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome, supervise
 
-CATALOG = load_catalog(default_roots()[:1])
 RUN, STEP = "20261124-041446-h200-decode-v10", "20261124-044459-h200-decode-step"
 KERNELS = "decode-v9,decode-v9-pdl,decode-v9-layers"
 SETTINGS = StepSettings(rounds=9, samples=4, processes=3, seed=1)

@@ -2,15 +2,14 @@
 
 import pytest
 import torch
+from bundled import CATALOG
 from decode_workloads import decode_at
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import Workspace, bind, load_numerics
 from gdnbench.launch.numerics import load_file
 from gdnbench.model.status import Status
 from gdnbench.verify.check import check_copy, compare_launches, consult_oracle, verify_launcher
 
-CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]
 NUMERICS = load_numerics(DECODE, CATALOG.op_folders["decode"])
 REFERENCE = CATALOG.entries["decode-reference"]

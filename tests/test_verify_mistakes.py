@@ -4,10 +4,10 @@ import json
 
 import pytest
 import torch
+from bundled import CATALOG
 from changed_kernels import write_changed
 from faults import Gdnbench
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.verify.mistakes import FEWEST, LaunchFacts, likely_mistake
 
 AXES = ("B", "HV", "V", "K")
@@ -122,7 +122,7 @@ PLANTED = {
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
-    root, reference = tmp_path_factory.mktemp("planted"), load_catalog(default_roots()[:1]).entries["decode-reference"]
+    root, reference = tmp_path_factory.mktemp("planted"), CATALOG.entries["decode-reference"]
     for name, (change, _) in PLANTED.items():
         write_changed(reference, f"decode-{name}", change, root)
     return Gdnbench(tmp_path_factory.mktemp("home"), (root,), in_process=True)
