@@ -4,6 +4,7 @@ import re
 from fractions import Fraction
 from functools import cache
 
+import planted
 import pytest
 import torch
 from bundled import CATALOG
@@ -22,7 +23,6 @@ OP = CATALOG.ops["fp8-gemm-pos"]
 NUMERICS = load_numerics(OP, CATALOG.op_folders[OP.name])
 GATE = OP.gates[0]
 SQUARE = {"M": 64, "N": 64, "P": 49}
-TILE = 32  # rows
 HOPPER_BITS = 13  # behind the leading one
 INSTRUCTION = 32
 
@@ -62,80 +62,58 @@ def on_hopper(a, b, promoted=0):
     return (total + sums.float()).double()
 
 
-def table_rows(t, mistake=""):
-    """The row of the table for each row of C."""
-    m, P = torch.arange(len(t["A"])), len(t["table"])
-    return {
-        "the table's row before": (m - 1) % P,
-        "the table's next row": (m + 1) % P,
-        "the table begins with each tile": m % TILE % P,
-        "the table ends with a tile": (m // TILE * TILE % P + m % TILE).clamp(max=P - 1),
-        "the table's first row after its last in a tile": torch.where(
-            m // TILE * TILE % P + m % TILE < P, m % P, torch.zeros_like(m)
-        ),
-        "the table is of a power of two of rows": m % TILE,
-        "an image's last row is the next one's first": torch.where(m % P == P - 1, torch.zeros_like(m), m % P),
-    }.get(mistake, m % P)
+def computed(t, sums=whole):
+    """C in bf16; scales and the addition in fp32."""
+    rows = torch.arange(len(t["A"])) % len(t["table"])
+    return (t["scale_a"] * t["scale_b"] * sums(*factors(t)).float() + t["table"][rows].float()).bfloat16()
 
 
-def factors_with(t, mistake):
-    a, b = factors(t)
-    match mistake:
-        case "A and B are exchanged":
-            return b, a
-        case "the last product is missing":
-            return a[:, :-1], b[:, :-1]
-        case "subnormal numbers are zero":
-            return tuple(torch.where(each.abs() < 2.0**-6, 0.0, each) for each in (a, b))
-        case "bits are read as e5m2":
-            read = (t[name].view(torch.uint8).view(torch.float8_e5m2).double() for name in ("A", "B"))
-            return tuple(each.nan_to_num(0.0, 0.0, 0.0) for each in read)
-    return a, b
+ROWS, SCALES, RETURNED = "t.A[rows].float()", "t.scale_a * t.scale_b", "return (t.C,)"
+PRODUCT = f"scale * ({ROWS} @ columns)"
+ADDED = f"add_table({PRODUCT}, t.table, t.C[rows])"
+NORMAL = "torch.nn.functional.hardshrink({}, 0.015)"
 
 
-def scale_with(t, mistake):
-    a, b = t["scale_a"], t["scale_b"]
-    scales = {"no scale of A": b, "no scale of B": a, "no scales": torch.ones(1), "the scale of A twice": a * a}
-    return scales.get(mistake, a * b)
+def writing(C):
+    """C worked out otherwise, of the product, the rows m and the table's P rows."""
+    return {ADDED: f"m, P = torch.arange(len(t.A)), len(t.table); t.C.copy_({C.format(PRODUCT)})"}
 
 
-def cut_to_bf16(x):
-    return (x.view(torch.int32) & -65536).view(torch.float32).bfloat16()
+def with_row(of):
+    """The table's row for row m."""
+    return writing(f"{{}} + t.table[{of}].float()")
 
 
-def spoiled(C, mistake):
-    match mistake:
-        case "one element is an ulp off":
-            C.view(torch.int16)[5, 7] += 1
-        case "the last row is missing":
-            C[-1] = 0.0
-        case "the last column is missing":
-            C[:, -1] = 0.0
-        case "a tile's last row is the one before":
-            C[TILE - 1] = C[TILE - 2]
-    return C
-
-
-def computed(t, mistake="", sums=whole):
-    """C in bf16, with a mistake if one is asked for; scales and the addition in fp32."""
-    product, scale = sums(*factors_with(t, mistake)).float(), scale_with(t, mistake)
-    added = t["table"][table_rows(t, mistake)].float() * (mistake != "no table")
-    if mistake == "the table is scaled, too":
-        return (scale * (product + added)).bfloat16()
-    between = {"the product is rounded to bf16": torch.bfloat16, "the product is rounded to fp16": torch.float16}
-    C = (scale * product).to(between.get(mistake, torch.float32)).float() + added
-    return spoiled(cut_to_bf16(C) if mistake == "C is cut off to bf16" else C.bfloat16(), mistake)
-
-
-MISTAKES = (
-    "the table's row before", "the table's next row", "the table begins with each tile", "the table ends with a tile",
-    "the table's first row after its last in a tile", "the table is of a power of two of rows",
-    "an image's last row is the next one's first", "no table", "the table is scaled, too", "A and B are exchanged",
-    "no scale of A", "no scale of B", "no scales", "the scale of A twice", "the last product is missing",
-    "subnormal numbers are zero", "bits are read as e5m2", "the product is rounded to bf16",
-    "the product is rounded to fp16", "C is cut off to bf16", "one element is an ulp off", "the last row is missing",
-    "the last column is missing", "a tile's last row is the one before",
-)  # fmt: skip
+MISTAKES = {
+    "the table's row before": with_row("(m - 1) % P"),
+    "the table's next row": with_row("(m + 1) % P"),
+    "the table begins with each tile": with_row("m % 32 % P"),
+    "the table ends with a tile": with_row("(m // 32 * 32 % P + m % 32).clamp(max=P - 1)"),
+    "the table's first row after its last in a tile": with_row("torch.where(m // 32 * 32 % P + m % 32 < P, m % P, 0)"),
+    "the table is of a power of two of rows": with_row("m % 32"),
+    "an image's last row is the next one's first": with_row("torch.where(m % P == P - 1, 0, m % P)"),
+    "no table": writing("{}"),
+    "the table is scaled, too": writing("{} + scale * t.table[m % P].float()"),
+    "A and B are exchanged": {f"({ROWS} @ columns)": "(t.B.float() @ t.A.float().T)"},
+    "no scale of A": {SCALES: "t.scale_b"},
+    "no scale of B": {SCALES: "t.scale_a"},
+    "no scales": {SCALES: "1.0"},
+    "the scale of A twice": {SCALES: "t.scale_a * t.scale_a"},
+    "the last product is missing": {f"{ROWS} @ columns": f"{ROWS}[:, :-1] @ columns[:-1]"},
+    "subnormal numbers are zero": {ROWS: NORMAL.format(ROWS), "t.B.float()": NORMAL.format("t.B.float()")},
+    "bits are read as e5m2": {
+        each: each.replace(".float()", ".view(torch.float8_e5m2).float().nan_to_num(0, 0, 0)")
+        for each in (ROWS, "t.B.float()")
+    },
+    "the product is rounded to bf16": {PRODUCT: f"({PRODUCT}).bfloat16().float()"},
+    "the product is rounded to fp16": {PRODUCT: f"({PRODUCT}).half().float()"},
+    "C is cut off to bf16": writing("(({} + t.table[m % P].float()).view(torch.int32) & -65536).view(torch.float32)"),
+    "one element is an ulp off": {RETURNED: f"t.C.view(torch.int16)[5, 7] += 1; {RETURNED}"},
+    "the last row is missing": {RETURNED: f"t.C[-1] = 0.0; {RETURNED}"},
+    "the last column is missing": {RETURNED: f"t.C[:, -1] = 0.0; {RETURNED}"},
+    "a tile's last row is the one before": {RETURNED: f"t.C[31] = t.C[30]; {RETURNED}"},
+}
+"""What kernels get wrong, as texts of the reference; each must fail in some scenario."""
 
 
 def worst(C, expected, size):
@@ -175,10 +153,7 @@ def test_sums_of_hoppers_tensor_cores_pass(scenario, promoted):
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_fails_in_some_scenario(mistake):
-    found = {}
-    for scenario in OP.scenarios:
-        t, C, size = drawn(scenario)
-        found[scenario] = worst(computed(t, mistake), C, size)
+    found = {scenario: planted.worst(OP.name, scenario, MISTAKES[mistake], **SQUARE) for scenario in OP.scenarios}
     assert max(found.values()) > 10, found
 
 
@@ -192,11 +167,9 @@ def test_sums_in_half_as_many_bits_fail(how):
 
 
 def test_a_second_rounding_hides_behind_tensor_cores_errors_and_is_seen_where_they_make_none():
-    mistake = "the product is rounded to bf16"
-    t, C, size = drawn("typical")
-    assert worst(computed(t, mistake), C, size) < 1
-    t, C, size = drawn("cancelling")
-    assert worst(computed(t, mistake), C, size) > 100
+    twice = MISTAKES["the product is rounded to bf16"]
+    assert planted.worst(OP.name, "typical", twice, **SQUARE) < 1
+    assert planted.worst(OP.name, "cancelling", twice, **SQUARE) > 100
 
 
 def test_where_products_are_whole_multiples_tensor_cores_do_not_err():
