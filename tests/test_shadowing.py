@@ -1,6 +1,5 @@
 """Files in the working folder that have the name of a module: no process of gdnbench's imports one."""
 
-import json
 import subprocess
 import sys
 import tempfile
@@ -11,8 +10,6 @@ from dataclasses import dataclass
 import pytest
 from faults import CPU, REPOSITORY, SHORT, Gdnbench, finish, python_path
 
-from gdnbench.doctor.checks import check_shadows
-from gdnbench.doctor.software import Level
 from gdnbench.process import worker
 from gdnbench.process.child import child_command
 from gdnbench.process.command import PYTHON, run_tool
@@ -152,47 +149,3 @@ def test_another_program_keeps_its_working_folder(tmp_path):
         check=True,
     )
     assert done.stdout == "CudaKernel 7\n"
-
-
-def test_the_doctor_names_them(call, tmp_path):
-    done = call("doctor", "--gpu", "cpu", "--json", "--out", str(tmp_path / "results"))
-    [found] = [each for each in json.loads(done.out) if each["name"] == "modules"]
-    assert found["level"] == "warn"
-    assert "and 2" in found["finding"]  # of more than two hundred
-    assert "asyncio.py" in found["finding"]
-
-
-SHADOWS = {
-    # files, where they lie, and which of them are named
-    "standard": (["json.py"], "here", ["json.py"]),
-    "package": (["inspect/__init__.py"], "here", ["inspect"]),
-    "installed": (["torch.py", "numpy/__init__.py"], "here", ["numpy", "torch.py"]),
-    "neither": (["kernel.py", "mine/__init__.py", "notes.txt"], "here", []),
-    "no-package": (["torch/readme.md", "json/data.json"], "here", []),
-    "compiled": (["select.so"], "here", ["select.so"]),
-    "on-path": (["json.py"], "path", ["path/json.py"]),
-    "library-on-path": (["torch.py", "numpy/__init__.py"], "path", []),
-    "here-on-path": (["queue.py"], "both", ["queue.py"]),
-    "nothing": ([], "here", []),
-}
-
-
-@pytest.mark.parametrize("kind", SHADOWS)
-def test_what_shadows_a_module_is_named_and_nothing_else(tmp_path, kind):
-    files, where, named = SHADOWS[kind]
-    folders = {name: tmp_path / name for name in ("here", "path", "site")}
-    folders["both"] = folders["here"]
-    for folder in folders.values():
-        folder.mkdir(exist_ok=True)
-    for name in ("torch", "numpy"):
-        (folders["site"] / name).mkdir()
-        (folders["site"] / name / "__init__.py").write_text("")
-    for file in files:
-        (folders[where] / file).parent.mkdir(exist_ok=True)
-        (folders[where] / file).write_text("")
-    on_path = {"here": [], "path": [folders["path"]], "both": [folders["here"]]}[where]
-    check = check_shadows(folders["here"], on_path, [str(folders["site"])])
-    assert check.level is (Level.WARN if named else Level.OK)
-    assert all(name in check.finding for name in named)
-    assert not named or check.remedy.startswith(f"rename {len(named)} file")
-    assert ("in place of" in check.finding) == (bool(named) and where != "here")
