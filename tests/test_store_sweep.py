@@ -2,10 +2,11 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from run_data import info
-from sweep_data import JOINT
+from sweep_data import JOINT, label_of
 
 from gdnbench.errors import RunFormatError
 from gdnbench.store.info import write_info
@@ -74,3 +75,12 @@ def test_a_damaged_file_is_refused_with_a_hint(folder, damage):
     with pytest.raises(RunFormatError, match=r"sweep\.json") as caught:
         read_sweep(folder)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("field", ["best", "simplest", "tied", "unclear"])
+def test_a_plateau_without_its_points_is_refused(field):
+    small, large = JOINT.plateaus
+    elsewhere = label_of({"BV": 8, "WARPS": 4})  # a point of the small workload only
+    lame = replace(large, **{field: (elsewhere,) if field in {"tied", "unclear"} else elsewhere})
+    with pytest.raises(ValueError, match="B=64"):
+        replace(JOINT, plateaus=(small, lame))
