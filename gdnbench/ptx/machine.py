@@ -93,7 +93,6 @@ class Machine:
         self._has_mbarriers = any(each.name == "mbarrier" for each in program.instructions)
         self.launches = EarlierLaunches(self.ordering, self.warp, warps * program.cluster)
         self.memory = Memory(self, tensors, variables, granule, polls, sectors)
-        self._polls = polls
         self._registers: dict[str, Array] = {}
         self.handlers: dict[int, Handler] = {}  # by the number of the instruction, once looked up
         # Shape (lanes,), number of the last barrier instruction of a lane
@@ -235,10 +234,9 @@ class Machine:
             self.select(np.flatnonzero(running & (self.pc == chosen)))
             stop = int(later[0]) if len(later) else len(self.program.instructions)
             count = INSTRUCTIONS_A_TURN if len(places) > 1 else limit
-            is_spent = self._run_group(execute, int(chosen), stop, count)
-            turn = turn + 1 if is_spent else 0
-            if is_spent:
-                self._release_met()  # they may be whom the loop waits for
+            turn = turn + 1 if self._run_group(execute, int(chosen), stop, count) else 0
+            if turn:
+                self._release_met()  # they may be whom a loop waits for
             if self.ordering.now > limit:
                 self.findings.add(Fault.ENDLESS, self.instruction.at, f"still runs after {limit:,} instructions")
                 return
@@ -249,10 +247,7 @@ class Machine:
         self.lanes = self._every if self.is_whole else lanes
 
     def _run_group(self, execute: Execute, first: int, stop: int, count: int) -> bool:
-        """Runs the selected lanes until they diverge, wait or reach `stop`; returns whether others should have a turn.
-
-        That is so when `count` ran out, or when a flag was loaded, which another lane may have to set.
-        """
+        """Runs the lanes until they diverge, wait, reach `stop`, or load a flag; returns if others should have a turn."""
         self.step = first
         for _ in range(count):
             if self.step >= len(self.program.instructions):
@@ -265,9 +260,9 @@ class Machine:
             following = execute(self)
             if following == APART:
                 return False
-            is_poll, self.step = self.step in self._polls, following
-            if is_poll:
-                break
+            last, self.step = self.step, following
+            if last in self.memory.polls:
+                break  # another lane may have to set it
         self.pc[self.lanes] = self.step
         return True
 
@@ -290,14 +285,13 @@ class Machine:
         """Lets lanes go on whose block's barrier is complete; returns whether there are any."""
         ended = self.state == LaneState.ENDED
         free, numbers, are_all_meant = self.barriers.released(ended)
-        if not len(free):
-            return False
-        self._check_aligned(free)
-        self.ordering.join(free, self.block[free], numbers)
-        self.ordering.join_ended(free[are_all_meant], np.flatnonzero(ended))
-        self.has_met[free] = True
-        self.state[free] = LaneState.RUNS
-        return True
+        if len(free):
+            self._check_aligned(free)
+            self.ordering.join(free, self.block[free], numbers)
+            self.ordering.join_ended(free[are_all_meant], np.flatnonzero(ended))
+            self.has_met[free] = True
+            self.state[free] = LaneState.RUNS
+        return bool(len(free))
 
     def converged(self) -> None:
         """Records that the running lanes reconverged with their warps, which orders no memory."""

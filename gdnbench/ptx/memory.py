@@ -53,7 +53,7 @@ class Memory:
         """Sets up the memory of a machine's lanes: see `Machine`."""
         self._machine, self.ordering, self.instructions = machine, machine.ordering, machine.program.instructions
         # Global memory, the module's variables first
-        self.tensors, self._variables, self._polls, self._sectors = tensors, variables, polls, sectors
+        self.tensors, self._variables, self.polls, self._sectors = tensors, variables, polls, sectors
         self._shared_places, self.shared_bytes = layout(machine.program, "shared", machine.grid.shared_bytes)
         self._local_places, self.local_bytes = layout(machine.program, "local", 0)
         room = machine.blocks * self.shared_bytes
@@ -294,7 +294,7 @@ class Memory:
         shadow = part.segment.shadow
         if shadow is not None:
             touch = self._touch(part, access)
-            if access.step in self._polls:
+            if access.step in self.polls:
                 shadow.note_signal(touch.granules)
             self._note_race(shadow.read(touch), part, access, "reads")
         self._count(part, access)
