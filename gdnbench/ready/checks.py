@@ -290,13 +290,15 @@ def _where(verification: Verification) -> str:
 
 
 def check_source(candidate: Candidate) -> ReadyCheck:
-    """Applies every lint rule to every file of the kernel."""
+    """Applies lint to the kernel's sources in Triton."""
     result = lint_kernels(candidate.catalog, [candidate.op.name], candidate.label)
-    files = plural(len(result.files), "file")
     silenced = f"; {result.silenced} silenced by a comment" if result.silenced else ""
     command = candidate.command("lint")
     if not result.findings:
-        return passed(f"it loads; no findings in {files}{silenced}", command)
+        found = (
+            f"no findings in {plural(len(result.files), 'file')}{silenced}" if result.files else "none of it is Triton"
+        )
+        return passed(f"it loads; {found}", command)
     first = result.findings[0]
     more = f" (and {len(result.findings) - 1} more)" if len(result.findings) > 1 else ""
     message = f"{first.place.path.name}:{first.place.line}: {first.code} {first.message}{more}{silenced}"
