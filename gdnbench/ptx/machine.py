@@ -247,7 +247,7 @@ class Machine:
         self.lanes = self._every if self.is_whole else lanes
 
     def _run_group(self, execute: Execute, first: int, stop: int, count: int) -> bool:
-        """Runs the lanes until they diverge, wait, reach `stop`, or load a flag; returns if others should have a turn."""
+        """Runs lanes until they diverge, wait, reach `stop`, or load a flag; returns if others should have a turn."""
         self.step = first
         for _ in range(count):
             if self.step >= len(self.program.instructions):
