@@ -73,6 +73,7 @@ def test_what_is_kept_is_read_again(tmp_path, instructions):
 @pytest.mark.parametrize(
     "content",
     [b"", b"[", gzip.compress(b'[{"function": "f"}]'), gzip.compress(b'[{"function":"f","address":-1,"sass":"x"}]')],
+    ids=["empty", "not packed", "fields missing", "a negative address"],
 )
 def test_a_damaged_file_is_refused_and_left_out_where_it_only_adds(profile, content):
     lines_path(profile).write_bytes(content)

@@ -15,7 +15,7 @@ from gdnbench.verify.rotation import Rotation, Workspaces, bind_cases
 from gdnbench.workers import placement
 from gdnbench.workers import task as task_module
 from gdnbench.workers.placement import place
-from gdnbench.workers.task import Phase, Task
+from gdnbench.workers.task import Pass, Phase, Task
 
 CASE = case("decode-reference", workload=decode_at(B=2, HQ=1, HV=2, K=8, V=8))
 TASK = Task(
@@ -58,6 +58,13 @@ def test_every_round_has_placements_of_its_own(workspace):
     placements = place(workspace, TASK)
     windows = [placements.numbers(position) for position in range(4)]
     assert windows == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
+
+
+def test_a_longer_further_pass_takes_no_more_placements(workspace):
+    longer = Pass(clock=None, order=TASK.order * 3, first_round=1, samples=TASK.samples)
+    placements = place(workspace, replace(TASK, further=(longer,)))
+    assert len(placements.workspaces) == 3 * len(TASK.order)
+    assert placements.numbers(len(TASK.order)) == placements.numbers(0)
 
 
 def test_a_plain_task_has_one_placement(workspace):

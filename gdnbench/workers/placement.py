@@ -87,12 +87,15 @@ class Placements:
 
 
 def place(workspace: Workspace, task: Task) -> Placements:
-    """A workload's tensors at as many placements as the task allows; at one for a plain task."""
+    """A workload's tensors at as many placements as the task allows; at one for a plain task.
+
+    Further passes go round over the windows of the first one's rounds, for which the run has made room.
+    """
     if task.plain:
         return Placements(workspace, 1, 1)
     nbytes = workspace.op.tensor_bytes(workspace.workload)
     window = window_size(nbytes)
-    return Placements(workspace, window, window_count(nbytes, window, task.most_rounds, task.placed_bytes))
+    return Placements(workspace, window, window_count(nbytes, window, len(task.order), task.placed_bytes))
 
 
 def list_ranges(tensors: Iterable[torch.Tensor]) -> torch.Tensor:

@@ -127,11 +127,6 @@ class Task:
             *(replace(self, **vars(each), further=()) for each in self.further),
         ]
 
-    @property
-    def most_rounds(self) -> int:
-        """Number of rounds of the longest pass, burn-in included."""
-        return max(len(each.order) for each in self.passes())
-
     def is_last(self, position: int) -> bool:
         """Whether the round at a position of `order` is the last of the pass."""
         return position == len(self.order) - 1
