@@ -59,16 +59,11 @@ def errors(workspace: Workspace, expected: Oracle, outputs: Sequence[torch.Tenso
     return {gate.tensor: share for gate, share in zip(workspace.op.gates, shares, strict=True)}
 
 
-def reference_errors(op: str, scenario: str, changes: Changes, workload: Workload) -> dict[str, float]:
-    """The errors of an op's reference, with texts replaced."""
-    (workspace, expected), entry = _drawn(op, scenario, 1, workload), CATALOG.entries[f"{op}-reference"]
-    run = planted(entry.source, changes).bind(workspace.namespace, workload, {})
-    return errors(workspace, expected, launch_once(run, workspace, lambda: None, entry.kernel.in_place))
-
-
 def worst(op: str, scenario: str, changes: Changes = NOTHING, **sizes: int) -> float:
-    """The largest of these errors, at these sizes."""
-    return max(reference_errors(op, scenario, changes, CATALOG.ops[op].workload(sizes)).values())
+    """The largest of the errors of an op's reference, with texts replaced."""
+    (workspace, expected), entry = drawn(op, scenario, **sizes), CATALOG.entries[f"{op}-reference"]
+    run = planted(entry.source, changes).bind(workspace.namespace, workspace.workload, {})
+    return max(errors(workspace, expected, launch_once(run, workspace, lambda: None, entry.kernel.in_place)).values())
 
 
 def is_refused(op: str, changes: Changes, **sizes: int) -> bool:

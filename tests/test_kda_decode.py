@@ -4,10 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from library_data import failures_with
-from planted import CATALOG, reference_errors
+from planted import CATALOG, drawn, is_refused, worst
 from verified_kernels import gate_statuses
 
-from gdnbench.catalog.request import parse_workloads
 from gdnbench.launch import load_numerics
 from gdnbench.model.workload import Shape
 
@@ -40,11 +39,11 @@ def rule(t, scalars, gate):
 @pytest.mark.parametrize("gate", [SOFTPLUS, BOUNDED])
 @pytest.mark.parametrize("state", [32, 16])
 def test_the_oracle_is_the_rule(kind, gate, state):
-    shape = OP.workload({**SIZES, "V": 16, "STATE": state, "GATE": gate, "BETA": 2})
-    t, scalars = NUMERICS.make_inputs(shape, 3, "cpu", kind)
-    found = NUMERICS.oracle(t, scalars)
-    for name, right in rule(t, scalars, gate).items():
-        torch.testing.assert_close(found[name], right, rtol=1e-9, atol=1e-12)
+    sizes = {**SIZES, "V": 16, "STATE": state, "GATE": gate, "BETA": 2}
+    workspace, found = drawn(OP.name, kind, **sizes)
+    for name, right in rule(workspace.inputs, workspace.scalars, gate).items():
+        torch.testing.assert_close(found.outputs[name], right, rtol=1e-9, atol=1e-12)
+    assert worst(OP.name, kind, **sizes) <= 1
 
 
 BY_SOFTPLUS = "-rate * F.softplus(x)"
@@ -84,45 +83,12 @@ CONFUSED = {
 OF_ONE_FORM = {"clamped": BOUNDED, "unscaled": BOUNDED, "sigmoid": SOFTPLUS}
 
 
-class FailedGates(dict):
-    """The gates that fail, of a reference and of each copy with texts replaced, by name, STATE, if any, and GATE.
-
-    Each is worked out when it is asked for, in one scenario after the other until a gate fails.
-    """
-
-    def __init__(self, op, confused, shape):
-        self._op, self._confused = op, {"reference": {}, **confused}
-        self._workloads = {
-            tuple(each.axes[axis] for axis in ("STATE", "GATE") if axis in each.axes): each
-            for each in parse_workloads(CATALOG.ops[op], shape)
-        }
-
-    def __missing__(self, key):
-        for scenario in CATALOG.ops[self._op].scenarios:
-            found = reference_errors(self._op, scenario, self._confused[key[0]], self._workloads[key[1:]])
-            self[key] = {f"{name} roundoff" for name, error in found.items() if error > 1}
-            if self[key]:
-                break
-        return self[key]
-
-
-def failed_gates(_tmp_path_factory, op, confused, shape):
-    return FailedGates(op, confused, shape)
-
-
-@pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    shape = "B=4 heads=h4 K=32 V=32 state=fp32,bf16 gate=softplus,bounded"
-    return failed_gates(tmp_path_factory, OP.name, CONFUSED, shape)
-
-
+@pytest.mark.parametrize("gate", [SOFTPLUS, BOUNDED])
 @pytest.mark.parametrize("state", [32, 16])
 @pytest.mark.parametrize("name", CONFUSED)
-def test_a_confusion_is_refused(found, name, state):
-    for gate in (SOFTPLUS, BOUNDED):
-        assert found["reference", state, gate] == set()
-        if OF_ONE_FORM.get(name, gate) == gate:
-            assert any("roundoff" in each for each in found[name, state, gate]), gate
+def test_a_confusion_is_refused(name, state, gate):
+    if OF_ONE_FORM.get(name, gate) == gate:
+        assert is_refused(OP.name, CONFUSED[name], **SIZES, STATE=state, GATE=gate)
 
 
 def updated(tensors, pool, slots, **scalars):

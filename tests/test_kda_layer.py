@@ -5,7 +5,8 @@ import torch
 import torch.nn.functional as F
 from faults import answer
 from library_data import failures_with
-from test_kda_decode import BOUNDED, CATALOG, SOFTPLUS, failed_gates, fused_recurrent_kda_fwd, rule
+from planted import CATALOG, drawn, is_refused, worst
+from test_kda_decode import BOUNDED, OF_ONE_FORM, SOFTPLUS, fused_recurrent_kda_fwd, rule
 from test_kda_decode import CONFUSED as CONFUSED_IN_DECODE
 from test_layer_libraries import NormOfFla, update_of_fla
 from verified_kernels import gate_statuses
@@ -39,11 +40,11 @@ def layer(t, scalars, gate):
 @pytest.mark.parametrize("kind", [*OP.scenarios, *(each.name for each in OP.profiles)])
 @pytest.mark.parametrize(("gate", "state"), [(SOFTPLUS, 32), (BOUNDED, 32), (BOUNDED, 16)])
 def test_the_oracle_is_the_rule(kind, gate, state):
-    shape = OP.workload({**SIZES, "STATE": state, "GATE": gate})
-    t, scalars = NUMERICS.make_inputs(shape, 3, "cpu", kind)
-    found = NUMERICS.oracle(t, scalars)
-    for name, right in layer(t, scalars, gate).items():
-        torch.testing.assert_close(found[name], right, rtol=1e-9, atol=1e-12)
+    sizes = {**SIZES, "STATE": state, "GATE": gate}
+    workspace, found = drawn(OP.name, kind, **sizes)
+    for name, right in layer(workspace.inputs, workspace.scalars, gate).items():
+        torch.testing.assert_close(found.outputs[name], right, rtol=1e-9, atol=1e-12)
+    assert worst(OP.name, kind, **sizes) <= 1
 
 
 OF_THE_RULE = (
@@ -73,18 +74,12 @@ CONFUSED = {name: CONFUSED_IN_DECODE[name] for name in OF_THE_RULE.split()} | {
 """Texts of the reference, and what kernels may have in their place."""
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    shape = "B=4 heads=h4 K=32 V=32 state=fp32,bf16 gate=softplus,bounded"
-    return failed_gates(tmp_path_factory, OP.name, CONFUSED, shape)
-
-
+@pytest.mark.parametrize("gate", [SOFTPLUS, BOUNDED])
 @pytest.mark.parametrize("state", [32, 16])
 @pytest.mark.parametrize("name", CONFUSED)
-def test_a_confusion_is_refused(found, name, state):
-    for gate in (BOUNDED,) if name == "clamped" else (SOFTPLUS, BOUNDED):
-        assert found["reference", state, gate] == set()
-        assert found[name, state, gate], gate
+def test_a_confusion_is_refused(name, state, gate):
+    if OF_ONE_FORM.get(name, gate) == gate:
+        assert is_refused(OP.name, CONFUSED[name], **SIZES, STATE=state, GATE=gate)
 
 
 def fused_kda_decode(

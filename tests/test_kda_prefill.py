@@ -5,7 +5,8 @@ from itertools import pairwise
 import pytest
 import torch
 from library_data import failures_with
-from test_kda_decode import BOUNDED, CATALOG, INSIDE_FLA, SOFTPLUS, failed_gates, rule
+from planted import CATALOG, drawn, is_refused, worst
+from test_kda_decode import BOUNDED, INSIDE_FLA, SOFTPLUS, rule
 from verified_kernels import gate_statuses
 
 from gdnbench.launch import load_numerics
@@ -32,11 +33,11 @@ def decoded(t, scalars, gate):
 @pytest.mark.parametrize("kind", [*OP.scenarios, *(each.name for each in OP.profiles)])
 @pytest.mark.parametrize("gate", [SOFTPLUS, BOUNDED])
 def test_the_oracle_is_a_decode_step_a_token(kind, gate):
-    shape = OP.workload({**SIZES, "GATE": gate, "lengths": (3, 0, 70)})
-    t, scalars = NUMERICS.make_inputs(shape, 3, "cpu", kind)
-    found = NUMERICS.oracle(t, scalars)
-    for name, right in decoded(t, scalars, gate).items():
-        torch.testing.assert_close(found[name], right, rtol=1e-9, atol=1e-12)
+    sizes = {**SIZES, "GATE": gate, "lengths": (3, 0, 70)}
+    workspace, found = drawn(OP.name, kind, **sizes)
+    for name, right in decoded(workspace.inputs, workspace.scalars, gate).items():
+        torch.testing.assert_close(found.outputs[name], right, rtol=1e-9, atol=1e-12)
+    assert worst(OP.name, kind, **sizes) <= 1
 
 
 NEXT_TOKEN = "t.g.float().roll(1, dims=0) + t.dt_bias"
@@ -59,17 +60,11 @@ CONFUSED = {
 OF_ONE_FORM = {"clamped": BOUNDED, "sigmoid": SOFTPLUS}
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    return failed_gates(tmp_path_factory, OP.name, CONFUSED, "lengths=70+5 heads=h2 K=16 V=16 gate=softplus,bounded")
-
-
+@pytest.mark.parametrize("gate", [SOFTPLUS, BOUNDED])
 @pytest.mark.parametrize("name", CONFUSED)
-def test_a_confusion_is_refused(found, name):
-    for gate in (SOFTPLUS, BOUNDED):
-        assert found["reference", gate] == set()
-        if OF_ONE_FORM.get(name, gate) == gate:
-            assert any("roundoff" in each for each in found[name, gate]), gate
+def test_a_confusion_is_refused(name, gate):
+    if OF_ONE_FORM.get(name, gate) == gate:
+        assert is_refused(OP.name, CONFUSED[name], **SIZES, GATE=gate, lengths=(70, 5))
 
 
 def prefilled(q, k, v, g, b, A_log, dt_bias, state, cu_seqlens, scale, lower_bound):
