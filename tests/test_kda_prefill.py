@@ -118,10 +118,11 @@ def test_cudnn_takes_no_softplus_that_it_would_compute_as_a_bounded_gate():
     assert "128" in check(OP.workload({"K": 64, "V": 64, "lengths": (64,)}))
 
 
-VARIANTS = ("v1", "v1:WARPS=4:STAGES=2", "v2", "v2:PLACES=2", "triton", "reference")
+KERNELS = [f"kda-prefill-{each}" for each in ["v1", "v1:WARPS=4:STAGES=2", "v2", "v2:PLACES=2", "triton", "reference"]]
+ON_TIMED_INPUTS = "lengths=3 gate=softplus --quick"
 
 
-@pytest.mark.parametrize("kernel", [f"kda-prefill-{each}" for each in VARIANTS])
-@pytest.mark.parametrize("shape", ["lengths=1 gate=softplus", "lengths=67+0+3 gate=bounded"])
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("shape", [ON_TIMED_INPUTS, "lengths=1 gate=softplus", "lengths=67+0+3 gate=bounded"])
 def test_kernels_are_right_where_there_is_no_gpu(request, kernel, shape):
     assert gate_statuses(request, kernel, "heads=h1", *shape.split()) == {"ok"}
