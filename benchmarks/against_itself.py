@@ -26,6 +26,7 @@ from gdnbench.store.samples import CaseRounds, read_case_rounds
 
 RESULTS = Path(__file__).parents[1] / "results" / "evidence"
 CONFIDENCE = 0.95
+FEWEST_ROUNDS = 4  # Student's t of two degrees of freedom or less has no variance, and so no root mean square
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def pairs_of(folder: Path) -> Iterator[Pair]:
             sides = [
                 case_id for role in (Role.CONTROL, Role.BASELINE) for case_id, (own, _) in here.items() if own is role
             ]
-            if len(sides) == 2:
+            if len(sides) == 2 and np.isfinite(here[sides[0]][1].times_us).sum() >= FEWEST_ROUNDS:
                 yield _pair({case_id: found for case_id, (_, found) in here.items()}, sides, empty, clock)
 
 

@@ -39,7 +39,10 @@ def copied(tmp_path_factory):
         ("fp8-gemm-pos/persistent.cuh", "fp8-gemm-pos-v1 fp8-gemm-pos-v2"),
         ("nvfp4-gemm/v1/memory.cuh", "nvfp4-gemm-v1"),
         ("nvfp4-gemv/bytes.cuh", "nvfp4-gemv-v2 nvfp4-gemv-v3"),
-        ("prefill/segments.cuh", "prefill-checkpoints-v1 prefill-v3 prefill-v4 prefill-v6 prefill-v7"),
+        (
+            "prefill/segments.cuh",
+            "kda-prefill-v1 kda-prefill-v2 prefill-checkpoints-v1 prefill-v3 prefill-v4 prefill-v6 prefill-v7",
+        ),
     ],
 )
 def test_an_edit_of_a_header_marks_the_kernels_that_include_it(copied, header, kernels):

@@ -3,6 +3,7 @@
 import re
 import shlex
 import subprocess
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,10 @@ def call(command_line, clone, monkeypatch):
     monkeypatch.setattr("gdnbench.measure.start.begin_session", plan)
     monkeypatch.setattr("gdnbench.verify.preflight.verify_variants", plan)
     monkeypatch.setattr("gdnbench.verify.length.follow_variants", plan)
+    # A verb is imported when first called: imported from now on, it would have the stand-in in every later test.
+    import_module("gdnbench.verbs.verify_sequences")
     monkeypatch.setattr("gdnbench.verify.sequences.verify_sequences", plan)
+    monkeypatch.setattr("gdnbench.verbs.verify_sequences.verify_sequences", plan)
     return command_line
 
 

@@ -10,7 +10,7 @@ from run_data import case
 
 from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import load_catalog
-from gdnbench.measure.inputs import InputsProbe, effects_of_inputs
+from gdnbench.measure.inputs import SAMPLES, InputsProbe, effects_of_inputs
 from gdnbench.model.case import Case
 from gdnbench.model.measurement import InputsEffect
 from gdnbench.model.status import Role, Status
@@ -49,7 +49,7 @@ def test_a_kernel_at_an_extreme_has_its_samples_in_the_run_and_the_probes_in_the
     probe = InputsProbe(PREFILL, cases)
     assert {each.id for each in probe.cases} & own.samples.keys()
     assert probe.task(own).samples.items() >= own.samples.items()
-    assert probe.samples(own) == {each.id: 32 for each in probe.cases}
+    assert probe.samples(own) == {each.id: SAMPLES for each in probe.cases}
 
 
 def test_a_run_of_the_extremes_tries_nothing_more_and_an_op_without_any_nothing_at_all():

@@ -1,4 +1,4 @@
-"""prefill-flashinfer with its switch: are sequences split among the SMs, by what the batch leaves free, or whole?
+"""prefill-flashinfer with its switch: sequences are split among the SMs, by what the batch leaves free, or whole.
 
 `auto` is what FlashInfer does by default: it splits where sequences times value heads are few for the GPU, so that the
 bits of a sequence depend on how many others there are. An engine that wants the same bits in every batch says `off`.
