@@ -4,7 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ARGS   ?=
-PYTEST  = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=10
+# Twice as many as cores, as tests wait for the processes that they start.
+WORKERS = $(shell expr 2 '*' $$(nproc))
+PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10
 # Checks lint and types beside a command, prints their output at the end, and fails where one of them does.
 BESIDE_LINT = beside() { $(MAKE) -k lint types > .mypy_cache/output 2>&1 & "$$@"; tests=$$?; wait $$!; lint=$$?; \
 	cat .mypy_cache/output; exit $$((tests ? tests : lint)); }; mkdir -p .mypy_cache; beside
