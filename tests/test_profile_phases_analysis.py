@@ -50,7 +50,7 @@ def test_a_phase_that_some_warps_skip_is_averaged_over_those_that_pass_it():
 
 
 def test_marks_that_have_changed_places_leave_the_sum_of_both_phases_right():
-    """Of a phase whose end is stamped before its beginning, the sum of differences is less than nothing, and wraps."""
+    """Of a phase whose end is stamped before its beginning, the sum of differences is negative, and wraps."""
     cycles = np.full((20, 8, 3), 300)
     cycles[:, 3] = 450, 0, 0
     made = records(cycles)

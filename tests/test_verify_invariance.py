@@ -256,7 +256,7 @@ def test_all_that_pairs_launch_is_known_ahead_to_be_compiled(drafts):
     task = Task(Phase.EXAMINE, "cpu", tuple(map(str, default_roots()[:1])), "verify", (), seed=1, step_limit_s=1.0)
     workspaces = Workspaces(task)
     workload = workspaces.op.workload({"B": 2, "T": drafts, "HQ": 1, "HV": 1, "K": 16, "V": 16})
-    ahead = {workload, *SequenceLayout.of(workspaces.op).launched_beside(workload)}
+    ahead = {workload, *SequenceLayout.of(workspaces.op).compared_sizes(workload)}
     pairs = InvariancePairs(workspaces, "cpu")
     every = [pair for kind in ("batch", "order", "append", "chunking") for pair in pairs.of(workload, kind)]
     launched = {each.workspace.workload for pair in every for each in (pair.one, pair.other, pair.second) if each}

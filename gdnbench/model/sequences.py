@@ -286,8 +286,8 @@ class SequenceLayout:
         firsts = tuple(max(length // 2 // grid, 1) * grid for length in lengths)
         return firsts, tuple(length - first for length, first in zip(lengths, firsts, strict=True))
 
-    def launched_beside(self, workload: Workload) -> Iterator[Workload]:
-        """Yields the other sizes at which a kernel is launched to see what its bits depend on."""
+    def compared_sizes(self, workload: Workload) -> Iterator[Workload]:
+        """Yields the other sizes at which a kernel is launched to compare its bits with those at a workload."""
         if not self.lengths:
             yield from self.other_sizes(workload)
         cut, halves = self.cut(workload), self.halves(workload)

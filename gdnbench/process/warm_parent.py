@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
     left_out = arguments[2:]
     _import(name for name in IMPORTED if name not in left_out)
     if os.environ.get("CUDA_VISIBLE_DEVICES"):
-        with _gpus_taken_for_granted():
+        with _gpus_reported_unasked():
             _import(name for name in IMPORTED_FOR_GPUS if name not in left_out)
         if not _can_fork():
             os.execv(sys.executable, [*sys.orig_argv, *IMPORTED_FOR_GPUS])
@@ -58,8 +58,8 @@ def _import(names: Iterable[str]) -> None:
 
 
 @contextlib.contextmanager
-def _gpus_taken_for_granted() -> Iterator[None]:
-    """Lets torch say that there are GPUs without a look: modules ask when imported, and a driver asked cannot fork."""
+def _gpus_reported_unasked() -> Iterator[None]:
+    """Makes torch report GPUs without asking the driver: some modules ask at import, and then forks cannot use CUDA."""
     torch: Any = sys.modules.get("torch")
     if torch is None:
         yield

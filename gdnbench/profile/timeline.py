@@ -1,4 +1,4 @@
-"""Single passes of warps through marks: how much the turns of a loop differ, and when each pass was, on which SM."""
+"""Single passes of warps through marks: how much iterations of a loop differ, and when each pass was, on which SM."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PassRow:
 
     @property
     def ratio(self) -> float:
-        """The 95th percentile over the average: near 1 where every turn takes as long."""
+        """The 95th percentile over the average: near 1 where every iteration takes as long."""
         return self.p95 / self.average if self.average > 0 else 0.0
 
 
@@ -73,12 +73,12 @@ def spans_of(passes: Passes, about: StampedKernel, sm_mhz: float, launch: int = 
     return [
         TimeSpan(
             warp=(int(records[warp, SM]), int(warp // own), int(warp % own)),
-            phase=about.phases[phases[warp, turn]],
-            begin_us=float(since[warp] - first + ends[warp, turn] - lengths[warp, turn]),
-            length_us=float(lengths[warp, turn]),
+            phase=about.phases[phases[warp, each]],
+            begin_us=float(since[warp] - first + ends[warp, each] - lengths[warp, each]),
+            length_us=float(lengths[warp, each]),
         )
         for warp in written
-        for turn in np.flatnonzero(there[warp])
+        for each in np.flatnonzero(there[warp])
     ]
 
 

@@ -44,7 +44,7 @@ def proton(
     launches: Annotated[
         int | None, typer.Option(min=1, help="Launches to trace, 8 by default, or to stamp cold, 200 by default.")
     ] = None,
-    warps: Annotated[bool, typer.Option("--warps", help="Of a CUDA kernel, tell each warp of a block.")] = False,
+    warps: Annotated[bool, typer.Option("--warps", help="Of a CUDA kernel, show each warp of a block.")] = False,
     timeline: Annotated[
         Path | None,
         typer.Option(
@@ -185,7 +185,7 @@ class _StampedLaunch:
         if profile.crossed:
             names = ", ".join(profile.crossed)
             found.append(
-                f"{names} adds up to less than nothing: only single passes, and the sum of all phases, are right"
+                f"a negative sum of times in {names}: only single passes, and the sum of all phases, are right"
             )
         if profile.silent:
             found.append(f"warps that wrote no stamps in some launch, and are left out: {profile.silent}")

@@ -225,7 +225,7 @@ def judge_cases(
     """Compiles cases and has workers judge them; without a GPU, those of Triton and CUDA kernels in interpreters."""
     if gpu is None:
         return _verify_without_gpu(catalog, task, folder, observer, warm=warm)
-    checked = _compile(catalog, task, (gpu.arch,), observer, _launched_beside(catalog, task, slug_of(gpu)))
+    checked = _compile(catalog, task, (gpu.arch,), observer, _compared_cases(catalog, task, slug_of(gpu)))
     rest = tuple(case for case in task.cases if case.id not in checked)
     observer(PhaseBegun("check", len(rest)))
     preflight = Preflight(folder, worker_environment(gpu), observer, warm=warm)
@@ -298,8 +298,8 @@ def _is_whole(catalog: Catalog, case: Case, cases: Sequence[Case]) -> bool:
     return case.workload == min(alike) and not catalog.entries[case.variant.kernel].kernel.floor
 
 
-def _launched_beside(catalog: Catalog, task: Task, gpu: str) -> tuple[Case, ...]:
-    """The further cases that tests of all kinds of invariance launch, which are compiled in parallel, too."""
+def _compared_cases(catalog: Catalog, task: Task, gpu: str) -> tuple[Case, ...]:
+    """The further cases that tests of invariance launch, to be compiled in parallel with the task's own."""
     if not task.invariance:
         return ()
     further, layout = dict[Case, None](), SequenceLayout.of(catalog.ops[task.op])
@@ -308,7 +308,7 @@ def _launched_beside(catalog: Catalog, task: Task, gpu: str) -> tuple[Case, ...]
         variants = {variant for _, variant in catalog.entries[case.variant.kernel].changed(case.variant)}
         variants |= {catalog.at(named, other, gpu)[1] for other in layout.other_sizes(case.workload)}
         further |= dict.fromkeys(Case(variant, case.workload) for variant in variants)
-        for other in layout.launched_beside(case.workload):
+        for other in layout.compared_sizes(case.workload):
             further[Case(catalog.at(named, other, gpu)[1], other)] = None
     return tuple(further)
 

@@ -28,7 +28,7 @@ from gdnbench.workers.device import CpuDevice, CudaDevice, WorkerDevice, is_aliv
 from gdnbench.workers.task import Task
 
 OTHERS, COPIES, LAUNCHES = "other slots unchanged", "copies exact", "inputs and memory"
-WAYS = "copies go on exactly"
+CONTINUED = "copies go on exactly"
 _MOST_NAMED = 3
 SHRINK_S = 60.0  # after which a program that fails is printed as it is by then
 
@@ -44,7 +44,7 @@ class _Sequence:
     position: int = 0  # how many tokens it has kept
     filled: int = 0  # how many of these stand in its rings
     is_poisoned: bool = False  # its state is NaN, and its outputs are not checked
-    way: int = 0  # stands for the launches that it has been in; a copy goes on with that of its source
+    history: int = 0  # a hash of the launches that it has been in; a copy begins with that of its source
 
     @property
     def slot(self) -> int:
@@ -106,7 +106,7 @@ class Replay:
             each.copy_(first)
         self._sequences: dict[int, _Sequence] = {}
         self._begun = self._restored = 0
-        self._ways: dict[tuple[int, int], tuple[int, tuple[torch.Tensor, ...]]] = {}
+        self._by_history: dict[tuple[int, int], tuple[int, tuple[torch.Tensor, ...]]] = {}
         self._float.begin(self._seed)
         self.worst: dict[str, GateResult] = {}
 
@@ -198,14 +198,14 @@ class Replay:
                 sequence.position += row.kept
                 sequence.filled = 0 if sequence.filled >= member.flush else sequence.filled + 1
                 sequence.carried = right.carried
-        self._compare_ways(member, event, rows, outputs)
+        self._compare_copies(member, event, rows, outputs)
         written += self._restore(member, event, rows, outputs, expected)
         self._check_others(before, written, event)
 
-    def _compare_ways(
+    def _compare_copies(
         self, member: Member, event: PoolEvent, rows: Sequence[BatchRow], outputs: Mapping[str, torch.Tensor]
     ) -> None:
-        """Where a kernel claims it of batches and order, a copy and its source that go on alike have the same bits."""
+        """Compares a copy's bits with its source's after the same launches, in any slot and batch if so claimed."""
         begun = [sequence.begun for sequence in self._sequences.values()]
         claimed = {"batch", "order"} <= {*self._catalog.entries[member.variant.kernel].kernel.invariant}
         compared, wrong = 0, []
@@ -213,15 +213,15 @@ class Replay:
             sequence = self._sequences.get(row.slot)
             if sequence:
                 step = member.variant.label, given.kept, given.parents, 0 if claimed else row.slot
-                sequence.way = hash((sequence.way, *step))
+                sequence.history = hash((sequence.history, *step))
             if sequence and not sequence.is_poisoned and begun.count(sequence.begun) > 1:
                 bits = output.clone(), self._engine.pool[sequence.slot].clone()
-                slot, first = self._ways.setdefault((sequence.begun, sequence.way), (row.slot, bits))
+                slot, first = self._by_history.setdefault((sequence.begun, sequence.history), (row.slot, bits))
                 compared += first is not bits
                 if any(differs(one, other).any() for one, other in zip(first, bits, strict=True)):
-                    wrong.append(f"slot {row.slot} has other bits than slot {slot} had, though it went the same way")
+                    wrong.append(f"slot {row.slot} has other bits than slot {slot} had after the same launches")
         if compared:
-            self._count(f"{member.variant.label} {WAYS}", event, wrong, Status.WRONG_NUMBERS)
+            self._count(f"{member.variant.label} {CONTINUED}", event, wrong, Status.WRONG_NUMBERS)
 
     def _restore(
         self,
@@ -243,7 +243,7 @@ class Replay:
                     source.begun,
                     right.restored,
                     position=source.position - row.count % member.every,
-                    way=-self._restored,
+                    history=-self._restored,
                 )
                 yield row.to
 

@@ -103,7 +103,7 @@ def instructions_of(action: Any) -> Iterator[ProfiledInstruction]:
             function=str(action.name()),
             address=address - first,
             sass=_TARGET.sub(
-                lambda found: f"{int(found[0], 16) - first:#x}", " ".join(action.sass_by_pc(address).split())
+                lambda target: f"{int(target[0], 16) - first:#x}", " ".join(action.sass_by_pc(address).split())
             ),
             line=f"{'/'.join(Path(found.file_name()).parts[-2:])}:{found.line()}" if found else "",
             stalls=dict(samples.most_common()),
