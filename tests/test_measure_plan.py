@@ -109,17 +109,18 @@ def test_workloads_are_measured_in_blocks_that_fit_into_memory():
     cases = [Case(variant, decode_at(B=batch)) for batch in (1, 8, 64, 512) for variant in VARIANTS]
     budget = 300 << 30
     needed = {
-        case.workload: placements_bytes(op.tensor_bytes(case.workload), 15, most_placed_bytes(budget)) for case in cases
+        case.workload: placements_bytes(op.tensor_bytes(case.workload), 15, 48, most_placed_bytes(budget))
+        for case in cases
     }
     assert sum(needed.values()) < budget
-    assert memory_blocks(op, cases, 15, budget, most_placed_bytes(budget)) == (tuple(cases),)
-    one_each = memory_blocks(op, cases, 15, 1, most_placed_bytes(1))
+    assert memory_blocks(op, cases, 15, 48, budget, most_placed_bytes(budget)) == (tuple(cases),)
+    one_each = memory_blocks(op, cases, 15, 48, 1, most_placed_bytes(1))
     assert [len({case.workload for case in block}) for block in one_each] == [1, 1, 1, 1]
     assert [case for block in one_each for case in block] == cases
     budget = 40 << 30
-    for block in memory_blocks(op, cases, 15, budget, most_placed_bytes(budget)):
+    for block in memory_blocks(op, cases, 15, 48, budget, most_placed_bytes(budget)):
         nbytes = [
-            placements_bytes(op.tensor_bytes(workload), 15, most_placed_bytes(budget))
+            placements_bytes(op.tensor_bytes(workload), 15, 48, most_placed_bytes(budget))
             for workload in {case.workload for case in block}
         ]
         assert len(nbytes) == 1 or sum(nbytes) <= budget
@@ -127,10 +128,11 @@ def test_workloads_are_measured_in_blocks_that_fit_into_memory():
 
 def test_every_round_has_a_window_of_its_own_while_memory_lasts():
     mib, gib = 1 << 20, 1 << 30
-    assert placements_bytes(mib, 15, 16 * gib) == (2 * 15 * 32 + 4) * mib
-    assert placements_bytes(64 * mib, 15, 16 * gib) == (2 * 8 * 32 + 4) * 64 * mib
-    assert placements_bytes(512 * mib, 15, 16 * gib) == (2 * 8 * 4 + 4) * 512 * mib
-    assert placements_bytes(32 * gib, 15, 16 * gib) == (2 + 4) * 32 * gib  # one is the least there can be
+    assert placements_bytes(mib, 15, 48, 16 * gib) == (2 * 15 * 32 + 4) * mib
+    assert placements_bytes(64 * mib, 15, 48, 16 * gib) == (2 * 8 * 32 + 4) * 64 * mib
+    assert placements_bytes(512 * mib, 15, 48, 16 * gib) == (2 * 8 * 4 + 4) * 512 * mib
+    assert placements_bytes(32 * gib, 15, 48, 16 * gib) == (2 + 4) * 32 * gib  # one is the least there can be
+    assert placements_bytes(64 * mib, 2, 10, 16 * gib) == (2 * 2 * 10 + 4) * 64 * mib  # no more than samples
 
 
 def test_no_case_always_follows_another():

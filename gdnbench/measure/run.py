@@ -247,7 +247,7 @@ class Session:
         settings = self.settings
         is_race = settings.budget_s and not settings.looks
         rounds = MOST_ROUNDS_A_SEGMENT if is_race else round_share(settings.rounds, settings.processes, 1)
-        return memory_blocks(self.op, cases, 1 + rounds, self._memory_bytes, self._placed_bytes)
+        return memory_blocks(self.op, cases, 1 + rounds, settings.samples, self._memory_bytes, self._placed_bytes)
 
     @property
     def _placed_bytes(self) -> int:
@@ -296,8 +296,9 @@ class Session:
 
     def _probe_target(self, probe: InputsProbe, task: Task) -> Target:
         lost, origins, samples = self.collected, probe.origin_ids, probe.samples(task)
+        rounds = min(PROBE_ROUNDS, self.settings.rounds)  # of a run of few rounds the probe would take most of the time
         return Target(
-            probe.cases, PROBE_ROUNDS, self.probed, phase="inputs", unless_lost=lost, origins=origins, samples=samples
+            probe.cases, rounds, self.probed, phase="inputs", unless_lost=lost, origins=origins, samples=samples
         )
 
     def _probe_inputs(self) -> None:

@@ -72,18 +72,18 @@ def round_order(cases: Sequence[Case], rounds: int, seed: int) -> tuple[tuple[st
 
 
 def memory_blocks(
-    op: Op, cases: Sequence[Case], rounds: int, budget_bytes: int, placed_bytes: int
+    op: Op, cases: Sequence[Case], rounds: int, samples: int, budget_bytes: int, placed_bytes: int
 ) -> tuple[tuple[Case, ...], ...]:
     """Splits the cases into blocks measured one after the other, each of as many workloads as fit into memory.
 
     The cases are ordered by workload, so that those which differ only in the profile, and share placements, are
-    adjacent. The limits are of a block's tensors at all of their placements in a process's `rounds`, burn-in included
-    (a workload that exceeds it is a block), and of one workload's.
+    adjacent. The limits are of a block's tensors at all of their placements in a process's `rounds` of so many `samples`
+    at most, burn-in included (a workload that exceeds it is a block), and of one workload's.
     """
     blocks: list[list[Case]] = []
     left = 0
     for workload, group in groupby(cases, key=lambda case: case.workload.at("")):
-        nbytes = placements_bytes(op.tensor_bytes(workload), rounds, placed_bytes)
+        nbytes = placements_bytes(op.tensor_bytes(workload), rounds, samples, placed_bytes)
         if not blocks or nbytes > left:
             blocks.append([])
             left = budget_bytes
@@ -92,9 +92,9 @@ def memory_blocks(
     return tuple(map(tuple, blocks))
 
 
-def placements_bytes(tensor_bytes: int, rounds: int, most_bytes: int) -> int:
+def placements_bytes(tensor_bytes: int, rounds: int, samples: int, most_bytes: int) -> int:
     """Memory of all placements with kernels' own outputs; `most_bytes` limits the tensors without those."""
-    window = window_size(tensor_bytes)
+    window = window_size(tensor_bytes, samples)
     placements = window * window_count(tensor_bytes, window, rounds, most_bytes)
     return (OWN_OUTPUTS * placements + ASIDE) * tensor_bytes
 

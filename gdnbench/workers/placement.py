@@ -27,7 +27,7 @@ from gdnbench.launch.numerics import Numerics, rearranged
 from gdnbench.launch.workspace import Workspace, poison, poison_bytes
 from gdnbench.store.journal import BURN_IN
 from gdnbench.workers.cold import OwnKernel
-from gdnbench.workers.task import MOST_CHECKED, Task, window_count, window_size
+from gdnbench.workers.task import MOST_CHECKED, MOST_PLACEMENTS, Task, window_count, window_size
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def place(workspace: Workspace, task: Task) -> Placements:
     if task.plain:
         return Placements(workspace, 1, 1)
     nbytes = workspace.op.tensor_bytes(workspace.workload)
-    window = window_size(nbytes)
+    window = window_size(nbytes, max(task.samples.values(), default=MOST_PLACEMENTS))
     return Placements(workspace, window, window_count(nbytes, window, len(task.order), task.placed_bytes))
 
 

@@ -44,9 +44,12 @@ CHECK_SHARE = 0.05
 MOST_CHECKED = 2  # checked launches of a round: each needs memory for all tensors of the workload
 
 
-def window_size(tensor_bytes: int) -> int:
-    """Number of placements between which a round's launches alternate, for inputs and outputs of `tensor_bytes`."""
-    return max(1, min(MOST_PLACEMENTS, MOST_WINDOW_BYTES // max(tensor_bytes, 1)))
+def window_size(tensor_bytes: int, samples: int) -> int:
+    """Number of placements between which a round's launches alternate, for inputs and outputs of `tensor_bytes`.
+
+    A round of fewer `samples` than placements would leave some of them, and the memory that they take, unused.
+    """
+    return max(1, min(MOST_PLACEMENTS, samples, MOST_WINDOW_BYTES // max(tensor_bytes, 1)))
 
 
 def window_count(tensor_bytes: int, window: int, rounds: int, most_bytes: int) -> int:
