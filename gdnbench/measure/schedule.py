@@ -77,8 +77,8 @@ def memory_blocks(
     """Splits the cases into blocks measured one after the other, each of as many workloads as fit into memory.
 
     The cases are ordered by workload, so that those which differ only in the profile, and share placements, are
-    adjacent. The limits are of a block's tensors at all of their placements in a process's `rounds` of so many `samples`
-    at most, burn-in included (a workload that exceeds it is a block), and of one workload's.
+    adjacent. The limits are of a block's tensors at all of their placements in a process's `rounds`, burn-in included,
+    of at most so many `samples` (a workload that exceeds it is a block), and of one workload's.
     """
     blocks: list[list[Case]] = []
     left = 0
