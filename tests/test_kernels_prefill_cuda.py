@@ -58,7 +58,7 @@ def test_chunks_of_sequences_of_different_lengths_and_an_empty_one_with_shared_h
     assert torch.equal(workspace.outputs["new_state"][1], workspace.inputs["state"][1])
 
 
-@pytest.mark.parametrize("kernel", ["prefill-v4", "prefill-v6", "prefill-v7"])
+@pytest.mark.parametrize("kernel", ["prefill-v4", "prefill-v6", "prefill-v7", "prefill-v8"])
 def test_what_is_no_number_stays_in_its_sequence(kernel):
     """Rows of the next sequence come with the last chunk of the one before."""
 
@@ -129,12 +129,18 @@ def test_transitions_of_more_chunks_than_places_of_several_sequences_and_shared_
     check_chunked(*interpret("prefill-v6:BLOCKS=16", (12 * 64 + 1, 0, 700), "mixed-heads", heads=(1, 2)))
 
 
+@pytest.mark.parametrize("kernel", ["prefill-v7:SMS=2", "prefill-v8:SMS=2", "prefill-v8:SMS=2:SCHEDULED=4"])
 @pytest.mark.parametrize(
     ("lengths", "heads"), [((65, 0, 130, 400), (1, 1)), ((70, 70, 70), (1, 2)), ((1, 64, 0, 63, 200), (1, 1))]
 )
-def test_blocks_go_on_to_sequences_with_chunks_of_the_last_one_under_way(lengths, heads):
+def test_blocks_go_on_to_sequences_with_chunks_of_the_last_one_under_way(kernel, lengths, heads):
     """Two blocks have turns of odd and even numbers of chunks, of none and of more than there are places for."""
-    check_chunked(*interpret("prefill-v7:SMS=2", lengths, "slow-decay", heads=heads))
+    check_chunked(*interpret(kernel, lengths, "slow-decay", heads=heads))
+
+
+def test_teams_of_blocks_share_sequences_longest_first():
+    """Four teams of 16 blocks have nine sequences, two of which are equally long, and one empty."""
+    check_chunked(*interpret("prefill-v8:SMS=64", (5, 0, 130, 70, 64, 200, 1, 64, 9), "typical", heads=(2, 8)))
 
 
 def test_more_sequences_than_lanes_look_at_at_once():

@@ -8,7 +8,7 @@
 namespace gdn {
 
 // With more sequences than that they are taken as they come.
-constexpr int MOST_SCHEDULED = 512;
+constexpr int MOST_SCHEDULED = SCHEDULED;
 // In quarters of a chunk's time: what a sequence takes whatever its length, and a chunk.
 constexpr unsigned SEQUENCE_TIME = 3, CHUNK_TIME = 4;
 

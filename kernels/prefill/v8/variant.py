@@ -21,6 +21,9 @@ kernel = CudaKernel(
     target="sm_90a",
     params={
         "SMS": Param(default=132, choices=(2, 64, 128, 132), doc="blocks that run at once"),
+        "SCHEDULED": Param(
+            default=512, choices=(4, 512), doc="with more sequences than that they are taken as they come"
+        ),
     },
     launches=(
         CudaLaunch(
