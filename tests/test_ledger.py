@@ -186,7 +186,6 @@ def _changed(line, **values):
         (lambda one, two: [_changed(one, hypothesis="\x1b[2J"), two], 1, "hypothesis"),
         (lambda one, two: [_changed(one, id=-1), two], 1, "id"),
         (lambda one, two: [_changed(one, after=3), two], 1, "follows 3"),
-        (lambda one, two: [_changed(one, gates=[2]), two], 1, "depends on 2, which is not above it"),
         (lambda one, two: [one, one, two], 2, "opened a second time"),
         (lambda one, two: [two, one], 1, "never opened"),
         (lambda one, two: [one, two, two], 3, "was refuted already"),
@@ -280,36 +279,6 @@ def test_processes_that_append_at_once_lose_nothing(home):
 
 
 FASTER = "vs decode-v8 <= 0.98 at B=1"  # which the run confirms
-
-
-def test_a_step_of_a_plan_waits_for_those_that_it_rests_on(home, begin, close, command_line):
-    keep_run(home)
-    begin(FASTER)
-    begin("time <= 4.7us at B=1", more=["--gate", "1"])
-    third = begin("time >= 20us at B=64", more=["--gate", "1", "--gate", "2"])
-    assert (third["gates"], third["gate"], third["state"]) == ([1, 2], "waits for 1, 2", "open")
-    assert "waits for 1" in close(number=2, code=2)
-    assert "waits for 1, 2" in command_line("ledger")[1]
-    assert close(number=1)["state"] == "confirmed"
-    assert close(number=2)["state"] == "confirmed"
-    _, out, _ = command_line("ledger")
-    assert "waits" not in out
-    assert "try-3" in out.splitlines()[-1]  # the next command measures what may go
-    assert close(number=3)["gate"] == "go"
-
-
-def test_behind_what_is_refuted_nothing_goes_and_nothing_more_is_opened(home, begin, close, command_line):
-    keep_run(home)
-    begin(SLOWER)
-    begin("time <= 4.7us at B=1", more=["--gate", "1"])
-    begin("time >= 20us at B=64", more=["--gate", "2"])
-    assert close(number=1)["state"] == "refuted"
-    assert "no-go: 1" in close(number=2, code=2)
-    assert "no-go" in close(number=3, code=2)  # behind one that stands behind it
-    listed = json.loads(command_line("ledger", "--json")[1])["entries"]
-    assert [each["gate"] for each in listed] == ["go", "no-go: 1", "no-go: 2"]
-    assert "no-go: 1" in begin("time <= 9us at B=1", more=["--gate", "1", "--again"], code=2)
-    assert len(read_ledger(home / "ledger.jsonl")) == 3
 
 
 def test_of_a_long_ledger_the_newest_entries_are_listed_and_all_if_asked(home, begin, command_line):

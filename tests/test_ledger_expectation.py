@@ -226,12 +226,10 @@ def test_a_profile_of_before_the_entry_or_of_other_code_decides_nothing(draft, b
 
 def test_an_entry_whose_effort_is_spent_is_given_up(home, begin, close, command_line):
     begin("phase load <= 9 cycles", more=["--effort", "1 closing"])
-    begin("spills = 0", more=["--gate", "1"])
     assert close(run="")["state"] == "undecided"
     assert "the effort of entry 1, 1 closing, was spent" in close(run="", code=ExitCode.USAGE)
     _, out, _ = command_line("ledger")
     assert "given up" in out
-    assert "no-go: 1" in close(number=2, run="", code=ExitCode.USAGE)
 
 
 def test_hours_count_from_when_the_entry_was_opened_to_when_a_run_began(home, begin, close):

@@ -127,9 +127,9 @@ def test_an_experiment_is_written_down_read_and_closed(client):
     entry = told["entry"]
     assert (entry["id"], entry["state"], entry["hypothesis"]) == (1, "open", words["hypothesis"])
     assert entry["expected"] == ["vs decode-v8 >= 1.02 at B=1", "time <= 9us at B=1"]
-    client.call("try", hypothesis="and then", kernel="decode-v10", expect=["time <= 4us at B=1"], gate=[1])
+    client.call("try", hypothesis="and then", kernel="decode-v10", expect=["time <= 4us at B=1"], after=1)
     listed = client.call("ledger").document["entries"]
-    assert [(each["id"], each.get("gate")) for each in listed] == [(1, None), (2, "waits for 1")]
+    assert [(each["id"], each.get("after")) for each in listed] == [(1, None), (2, 1)]
     told = client.call("ledger", entry=1, run=RUN, learned="nothing: it is older")
     assert told.is_error
     assert "before" in told.document["error"]

@@ -121,8 +121,8 @@ def test_options_are_one_word_each_and_arguments_stand_behind_two_dashes():
     sweep = command_of("sweep", kernel="decode-triton", param=["BV=4,8", "WARPS"])
     assert sweep[1:3] == ("--param=BV=4,8", "--param=WARPS")
     assert "--diff=git:HEAD~1" in command_of("inspect", kernel="decode-v4", against="git:HEAD~1")
-    assert command_of("try", hypothesis="-x", kernel="decode-v4", expect=["time <= 1us"], gate=[1, 2]) == (
-        "ledger", "add", "--kernel=decode-v4", "--expect=time <= 1us", "--gate=1", "--gate=2", "--json", "--", "-x",
+    assert command_of("try", hypothesis="-x", kernel="decode-v4", expect=["time <= 1us"], after=1) == (
+        "ledger", "add", "--kernel=decode-v4", "--expect=time <= 1us", "--after=1", "--json", "--", "-x",
     )  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -10,7 +9,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gdnbench.errors import UsageError
 from gdnbench.ledger.expectation import Effort, Expectation
 from gdnbench.store.schema import GitDocument, MaybeName, Name, TextLine, Timestamp
 
@@ -47,7 +45,6 @@ class Opened:
     stop: TextLine = ""  # when to give up, in the user's words
     effort: Effort = field(default_factory=Effort)
     after: Annotated[int, Meta(ge=0, le=10**6)] = 0  # the entry that it follows; 0 for none
-    gates: list[EntryId] = field(default_factory=list)  # the entries that must be confirmed before it may be closed
     hashes: dict[Name, TextLine] = field(default_factory=dict)
     git: GitDocument = field(default_factory=GitDocument)
     sources: PackedSources = ""
@@ -153,63 +150,3 @@ def moment(timestamp: str) -> datetime | None:
 def now_text() -> str:
     """The time now, as events have it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-@dataclass(frozen=True)
-class Gate:
-    """The numbers of the entries on which one depends and that are not confirmed; `is_shut`: one never will be."""
-
-    blocking: tuple[int, ...] = ()
-    is_shut: bool = False
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the entry may be measured and closed."""
-        return not self.blocking
-
-    def __str__(self) -> str:
-        numbers = ", ".join(map(str, self.blocking))
-        return "go" if self.is_open else f"no-go: {numbers}" if self.is_shut else f"waits for {numbers}"
-
-
-def gates_of(entries: Mapping[int, LedgerEntry]) -> dict[int, Gate]:
-    """The gate before each entry, by number."""
-    shut = _shut(entries)
-    return {number: gate_of(entry, entries, shut) for number, entry in entries.items()}
-
-
-def gate_of(entry: LedgerEntry, entries: Mapping[int, LedgerEntry], shut_of_all: Collection[int] | None = None) -> Gate:
-    """The gate before an entry of the ledger, or one about to be; an entry depends on smaller numbers only."""
-    shut_of_all = _shut(entries) if shut_of_all is None else shut_of_all
-    before = {number: entries[number] for number in entry.opened.gates}
-    shut = before.keys() & shut_of_all
-    blocking = tuple(number for number, each in before.items() if each.state is not EntryState.CONFIRMED)
-    return Gate(tuple(sorted(shut)) if shut else blocking, bool(shut))
-
-
-def _shut(entries: Mapping[int, LedgerEntry]) -> set[int]:
-    """Numbers of entries that are refuted, given up or depend on such a one; each is visited after those before it."""
-    shut: set[int] = set()
-    for number in sorted(entries):
-        each = entries[number]
-        if each.state is EntryState.REFUTED or each.is_given_up() or shut.intersection(each.opened.gates):
-            shut.add(number)
-    return shut
-
-
-def refuse_shut(entry: LedgerEntry, entries: Mapping[int, LedgerEntry]) -> None:
-    """Raises UsageError for an entry that can never be closed: one that it depends on is refuted."""
-    gate = gate_of(entry, entries)
-    if gate.is_shut:
-        raise UsageError(
-            f"{gate}: what this try depends on is refuted or given up", f"see gdnbench ledger {gate.blocking[0]}"
-        )
-
-
-def refuse_blocked(entry: LedgerEntry, entries: Mapping[int, LedgerEntry]) -> None:
-    """Raises UsageError for closing an entry before its gate is open."""
-    gate = gate_of(entry, entries)
-    if not gate.is_open:
-        own = f"entry {entry.opened.id}"
-        message = f"{gate}, on which {own} depends" if gate.is_shut else f"{own} {gate}"
-        raise UsageError(message, f"close that one first: gdnbench ledger close {gate.blocking[0]} RUN")

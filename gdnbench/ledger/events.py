@@ -22,7 +22,6 @@ from gdnbench.ledger.entry import (
     measure_command,
     moment,
     now_text,
-    refuse_shut,
 )
 from gdnbench.ledger.expectation import (
     EXAMPLES,
@@ -56,7 +55,6 @@ def plan_try(
     stop: str = "",
     effort: str = "",
     after: int = 0,
-    gates: Sequence[int] = (),
     observer: Observer = ignore,
 ) -> Opened:
     """An entry to open, from what was typed, with its names looked up; `opened_event` numbers it.
@@ -95,7 +93,6 @@ def plan_try(
         stop=stop.strip(),
         effort=limit,
         after=after,
-        gates=list(dict.fromkeys(gates)),
         hashes=hashes,
         git=convert(git_state(entry.folder), GitDocument),
         sources=pack(read_sources(entry)),
@@ -163,14 +160,10 @@ def _terms(workload: Workload) -> dict[str, str]:
 
 
 def opened_event(planned: Opened, entries: Entries) -> Opened:
-    """The event that opens a planned entry; UnknownNameError for an unknown one to follow or depend on."""
-    for option, numbers in (("--after", [planned.after] if planned.after else []), ("--gate", planned.gates)):
-        for number in numbers:
-            if number not in entries:
-                raise UnknownNameError(f"{option} {number}: there is no such entry", "`gdnbench ledger` lists them")
-    opened = replace(planned, id=max(entries, default=0) + 1, time=now_text())
-    refuse_shut(LedgerEntry(opened), entries)
-    return opened
+    """The event that opens a planned entry; UnknownNameError for an unknown one to follow."""
+    if planned.after and planned.after not in entries:
+        raise UnknownNameError(f"--after {planned.after}: there is no such entry", "`gdnbench ledger` lists them")
+    return replace(planned, id=max(entries, default=0) + 1, time=now_text())
 
 
 def refuted_before(planned: Opened, entries: Entries) -> str:

@@ -165,8 +165,6 @@ def _take(entries: Entries, event: Opened | Closed) -> None:
             raise SchemaError(f"entry {event.id} is opened a second time")
         if event.after and event.after not in entries:
             raise SchemaError(f"entry {event.id} follows {event.after}, which is not above it")
-        if missing := [number for number in event.gates if number not in entries]:
-            raise SchemaError(f"entry {event.id} depends on {missing[0]}, which is not above it")
         entries[event.id] = LedgerEntry(event)
         return
     if before is None:

@@ -228,7 +228,7 @@ def _entry(entry: Row) -> dict[str, Any]:
         pick(entry, "id label hypothesis")
         | present(expected=[each["text"] for each in entry["expectations"]])
         | pick(entry, "stop state")
-        | present(after=entry["after"] or None, gate=None if entry["gate"] == "go" else entry["gate"])
+        | present(after=entry["after"] or None)
         | pick(last, "run learned notes")
         | present(findings=[pick(each, "outcome value low high reason how") for each in last.get("findings", ())])
     )

@@ -21,7 +21,7 @@ from gdnbench.wording import plural
 
 if TYPE_CHECKING:
     from gdnbench.catalog.entry import CatalogEntry
-    from gdnbench.ledger.entry import ExpectationResult, Gate, LedgerEntry
+    from gdnbench.ledger.entry import ExpectationResult, LedgerEntry
     from gdnbench.ledger.expectation import Expectation
     from gdnbench.ledger.file import Change, Entries
 
@@ -74,7 +74,7 @@ def ledger(
 
         entry = find_entry(entries, typed[0], ledger)
         current = load_catalog().entries.get(entry.opened.kernel)
-        answer = _entry_answer(entry, entries, current, ledger, results)
+        answer = _entry_answer(entry, current, ledger, results)
     else:
         answer = _list_answer(entries, ledger, results, every=every)
     print_answer(answer, json=json)
@@ -83,7 +83,7 @@ def ledger(
 def _close(wanted: str, run: str, learned: str, results: Path, profiles: Path, ledger: Path, *, json: bool) -> None:
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
-    from gdnbench.ledger.entry import Closed, gate_of, refuse_blocked
+    from gdnbench.ledger.entry import Closed
     from gdnbench.ledger.events import closed_event
     from gdnbench.ledger.file import append_event, find_entry, read_ledger
     from gdnbench.store.find import find_run
@@ -91,7 +91,6 @@ def _close(wanted: str, run: str, learned: str, results: Path, profiles: Path, l
 
     entries = read_ledger(ledger)
     entry = find_entry(entries, wanted, ledger)
-    refuse_blocked(entry, entries)  # before a run of a name that may be wrong as well
     folder = find_run(results, run) if run else None
     with watch(quiet=json) as observer:  # builds and verifies, for which no other process is to wait
         event = closed_event(entry, folder, load_catalog(), learned, profiles, observer)
@@ -102,11 +101,10 @@ def _close(wanted: str, run: str, learned: str, results: Path, profiles: Path, l
         return event
 
     closed = append_event(ledger, make)
-    entries = read_ledger(ledger)
-    entry = entries[closed.id]
+    entry = read_ledger(ledger)[closed.id]
     answer = Answer(
         text=lambda _: [_heading(entry), *_closings(entry)],
-        document=lambda: _document(entry, gate_of(entry, entries)),
+        document=lambda: _document(entry),
         next=command("ledger", str(closed.id), ledger=ledger),
     )
     print_answer(answer, json=json)
@@ -136,12 +134,6 @@ def add(
         str, typer.Option(metavar="LIMIT", help="When it is given up if undecided: '3 closings', '2 h', '90 min'.")
     ] = "",
     after: Annotated[int, typer.Option(metavar="ID", min=0, help="The entry that it follows.")] = 0,
-    gate: Annotated[
-        list[int] | None,
-        typer.Option(
-            metavar="ID", min=1, help="An entry that must be confirmed before this may be closed; several may be."
-        ),
-    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Also what an entry refuted; it is said, and done.")] = False,
     op: OpOption = "",
     ledger: LedgerOption = LEDGER,
@@ -153,8 +145,7 @@ def add(
     change is made and measured, `gdnbench ledger close ID RUN` holds the run's
     intervals against each `--expect`, and what a build, the oracle or a stored profile
     says. A number with a sign, `registers <= -8`, is a change from now. What an entry
-    refuted is not tried again without `--again`. With `--gate ID`, steps of a plan can be written down at once:
-    go, or no-go. Needs no GPU.
+    refuted is not tried again without `--again`. Needs no GPU.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
@@ -165,9 +156,7 @@ def add(
 
     catalog, limits = load_catalog(), {"stop": stop, "effort": effort}
     with watch(quiet=json) as observer:
-        planned = plan_try(
-            catalog, hypothesis, kernel, expect, op=op, after=after, gates=gate or (), observer=observer, **limits
-        )
+        planned = plan_try(catalog, hypothesis, kernel, expect, op=op, after=after, observer=observer, **limits)
     repeats: list[str] = []
 
     def make(entries: Entries) -> Opened:
@@ -180,8 +169,7 @@ def add(
     opened = append_event(ledger, make)
     for why in repeats:
         message_console().print(f"again: {why}", style="yellow", markup=False)
-    entries = read_ledger(ledger)
-    print_answer(_opened_answer(entries[opened.id], entries, ledger), json=json)
+    print_answer(_opened_answer(read_ledger(ledger)[opened.id], ledger), json=json)
 
 
 SHOWN = 100
@@ -192,42 +180,24 @@ _STYLES = {"open": "cyan", "confirmed": "green", "refuted": "red", "undecided": 
 
 def _list_answer(entries: Entries, ledger: Path, results: Path, *, every: bool) -> Answer:
     """Makes a row per entry, oldest first: of the newest `SHOWN`, or of all with `every`; JSON always has all."""
-    from gdnbench.ledger.entry import gates_of
-
     if not entries:
         return Answer(
             text=lambda _: [f"{ledger} has no entries"],
             document=lambda: {"ledger": str(ledger), "entries": []},
             next=command("ledger", "add", "--help"),
         )
-    gates = gates_of(entries)
-    shown = list(entries) if every else list(entries)[-SHOWN:]
+    shown = list(entries.values())[0 if every else -SHOWN :]
     counts = Counter(entry.state.value for entry in entries.values())
     states = ", ".join(f"{counts[state]} {state}" for state in _STYLES if counts[state])
     notes = [Note(f"{plural(len(entries), 'entry', 'entries')}: {states}", "legend")]
     if len(shown) < len(entries):
         notes.insert(0, Note(f"the last {len(shown)} of {len(entries)}: --all shows the others, too", "legend"))
-    still_open = (each for each in entries.items() if each[1].state == "open" and not each[1].is_given_up())
-    waiting = next((entry for number, entry in still_open if gates[number].is_open), None)
+    waiting = next((each for each in entries.values() if each.state == "open" and not each.is_given_up()), None)
     return Answer(
-        text=lambda _: [Table(_COLUMNS, [(entries[number], gates[number]) for number in shown], notes=notes)],
-        document=lambda: {
-            "ledger": str(ledger),
-            "entries": [_document(entry, gates[number]) for number, entry in entries.items()],
-        },
+        text=lambda _: [Table(_COLUMNS, shown, notes=notes)],
+        document=lambda: {"ledger": str(ledger), "entries": list(map(_document, entries.values()))},
         next=_measuring(waiting, results, ledger) if waiting else command("ledger", str(max(entries)), ledger=ledger),
     )
-
-
-_COLUMNS: list[Column[tuple[LedgerEntry, Gate]]] = [
-    Column("", lambda row: row[0].opened.id, "id", right=True),
-    Column("", lambda row: row[0].opened.time[:10], "date", drop=2),
-    Column("", lambda row: row[0].opened.label, "kernel", drop=1),
-    Column("", lambda row: row[0].opened.hypothesis, "hypothesis", fold=True, most=48),
-    Column("", lambda row: row[0].state, "state", lambda row: Text(_state(*row), style=_STYLES[row[0].state])),
-    Column("", lambda row: _last_measured(row[0]), "measured", fold=True, most=36),
-    Column("", lambda row: row[0].last.run if row[0].last else "", "run", drop=3),
-]
 
 
 def _measuring(entry: LedgerEntry, results: Path, ledger: Path) -> tuple[str, ...]:
@@ -240,43 +210,32 @@ def _measuring(entry: LedgerEntry, results: Path, ledger: Path) -> tuple[str, ..
     return (*argv, *(out_option(results) if argv[1] == "run" else ()))
 
 
-def _opened_answer(entry: LedgerEntry, entries: Entries, ledger: Path) -> Answer:
-    from gdnbench.ledger.entry import gate_of
-
-    gate = gate_of(entry, entries)
+def _opened_answer(entry: LedgerEntry, ledger: Path) -> Answer:
     run = " RUN" if any(each.measured.is_time for each in entry.opened.expectations) else ""
     closing = " ".join([f"gdnbench ledger close {entry.opened.id}{run}", *ledger_option(ledger)])
-    notes = [Note(f"when it is measured: {closing}", "legend")]
-    if not gate.is_open:
-        notes.append(Note(f"{gate}, and is measured after that", "legend"))
     return Answer(
-        text=lambda _: [_heading(entry), *_expected(entry), *notes],
-        document=lambda: _document(entry, gate),
-        next=_measuring(entry, RESULTS, ledger)
-        if gate.is_open
-        else command("ledger", str(gate.blocking[0]), ledger=ledger),
+        text=lambda _: [_heading(entry), *_expected(entry), Note(f"when it is measured: {closing}", "legend")],
+        document=lambda: _document(entry),
+        next=_measuring(entry, RESULTS, ledger),
     )
 
 
-def _entry_answer(
-    entry: LedgerEntry, entries: Entries, current: CatalogEntry | None, ledger: Path, results: Path
-) -> Answer:
+def _entry_answer(entry: LedgerEntry, current: CatalogEntry | None, ledger: Path, results: Path) -> Answer:
     """Shows an entry in full; `current` is its kernel now, or None if it is gone."""
-    from gdnbench.ledger.entry import gate_of
     from gdnbench.ledger.file import change_of
 
-    gate, change = gate_of(entry, entries), change_of(entry, current)
+    change = change_of(entry, current)
     following = command("ledger", ledger=ledger) if entry.is_decided else _measuring(entry, results, ledger)
     if entry.last and entry.last.run:
         following = command("show", entry.last.run, results=results)
     return Answer(
-        text=lambda _: _entry_text(entry, gate, change),
-        document=lambda: {**_document(entry, gate), "ledger": str(ledger), "diff": "\n".join(change.lines)},
+        text=lambda _: _entry_text(entry, change),
+        document=lambda: {**_document(entry), "ledger": str(ledger), "diff": "\n".join(change.lines)},
         next=following,
     )
 
 
-def _entry_text(entry: LedgerEntry, gate: Gate, change: Change) -> Iterator[Block]:
+def _entry_text(entry: LedgerEntry, change: Change) -> Iterator[Block]:
     opened = entry.opened
     commit = opened.git.get("commit")
     facts = {
@@ -284,7 +243,6 @@ def _entry_text(entry: LedgerEntry, gate: Gate, change: Change) -> Iterator[Bloc
         "kernel": opened.label,
         "commit": f"{commit[:12]}{' and changes' if opened.git.get('dirty') else ''}" if commit else "",
         "after": f"entry {opened.after}" if opened.after else "",
-        "gate": str(gate) if opened.gates else "",
         "stop": opened.stop,
         "effort": f"{opened.effort}{', spent: given up' if entry.is_given_up() else ''}" if str(opened.effort) else "",
     }
@@ -320,11 +278,9 @@ def _closings(entry: LedgerEntry) -> Iterator[Block]:
             yield f"learned: {closed.learned}"
 
 
-def _state(entry: LedgerEntry, gate: Gate) -> str:
-    """Returns `open` or `confirmed`; for an undecided entry, that it was given up, or what it waits for."""
-    if entry.is_given_up():
-        return "given up"
-    return entry.state.value if entry.is_decided or gate.is_open else str(gate)
+def _state(entry: LedgerEntry) -> str:
+    """Returns `open` or `confirmed`; for an undecided entry whose effort is spent, that it was given up."""
+    return "given up" if entry.is_given_up() else entry.state.value
 
 
 def _last_measured(entry: LedgerEntry) -> str:
@@ -349,10 +305,21 @@ def _measured(finding: ExpectationResult, expectation: Expectation) -> str:
     return f"{value} ({low} to {high})"
 
 
-def _document(entry: LedgerEntry, gate: Gate) -> dict[str, Any]:
+_COLUMNS: list[Column[LedgerEntry]] = [
+    Column("", lambda row: row.opened.id, "id", right=True),
+    Column("", lambda row: row.opened.time[:10], "date", drop=2),
+    Column("", lambda row: row.opened.label, "kernel", drop=1),
+    Column("", lambda row: row.opened.hypothesis, "hypothesis", fold=True, most=48),
+    Column("", lambda row: row.state, "state", lambda row: Text(_state(row), style=_STYLES[row.state])),
+    Column("", _last_measured, "measured", fold=True, most=36),
+    Column("", lambda row: row.last.run if row.last else "", "run", drop=3),
+]
+
+
+def _document(entry: LedgerEntry) -> dict[str, Any]:
     opened = {name: value for name, value in asdict(entry.opened).items() if name not in {"sources", "event"}}
     closings = [
         {name: value for name, value in asdict(each).items() if name not in {"sources", "event"}}
         for each in entry.closings
     ]
-    return {**opened, "state": entry.state.value, "gate": str(gate), "closings": closings}
+    return {**opened, "state": entry.state.value, "closings": closings}
