@@ -52,7 +52,7 @@ _PANELS = {
         VerbRow(
             "ledger restore",
             "Write the sources of an entry back, into a new folder or over the kernel's own.",
-            "restore:restore",
+            "ledger:restore",
         ),
     ),
     "Measure": (
