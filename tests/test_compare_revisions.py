@@ -16,7 +16,7 @@ from gdnbench.process.events import ignore
 from gdnbench.score.plan import Code, NoVerdict, Score, ScoreRequest
 from gdnbench.stats.interval import Verdict
 from gdnbench.store.info import read_info
-from gdnbench.verbs.score_lines import next_command
+from gdnbench.verbs.score import next_command
 from gdnbench.verbs.watch import ScoreHistory
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ from gdnbench.model.status import Status
 from gdnbench.process.events import CaseChecked, NoteMade
 from gdnbench.score.plan import Code, NoVerdict, Score, ScoreRequest
 from gdnbench.score.run import score_kernel
-from gdnbench.verbs.score_lines import next_command
+from gdnbench.verbs.score import next_command
 from gdnbench.verbs.watch import ScoreHistory
 
 LINT = LintFinding(SourcePlace(Path("decode/mine/kernel.cu"), 3, 7), "C1", "overflows", "widen it", "decode-mine")

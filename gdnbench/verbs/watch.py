@@ -25,7 +25,7 @@ from gdnbench.score.plan import NoVerdict, Score, ScoreRequest, Turn, with_revis
 from gdnbench.score.run import check_quickly, score_kernel
 from gdnbench.stats.interval import Verdict
 from gdnbench.verbs.progress import watch_here
-from gdnbench.verbs.score_lines import turn_json, turn_line
+from gdnbench.verbs.score import turn_json, turn_line
 
 
 @dataclass
