@@ -15,7 +15,7 @@ from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model.declaration import Param
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.workload import Shape
-from gdnbench.verbs.show_sweep import print_sweep
+from gdnbench.verbs.sweep import print_sweep
 
 
 @pytest.fixture

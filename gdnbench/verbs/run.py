@@ -99,7 +99,7 @@ def run(
     from gdnbench.measure.start import begin_session, resume_session
     from gdnbench.store.settings import choose_settings
     from gdnbench.verbs.progress import watch
-    from gdnbench.verbs.show_sweep import print_sweep
+    from gdnbench.verbs.sweep import print_sweep
 
     catalog = load_catalog(library=library)
     if resume:

@@ -84,7 +84,7 @@ def show(
     from gdnbench.verbs.run_clocks import print_errors
     from gdnbench.verbs.run_tables import print_run
     from gdnbench.verbs.show_step import print_step
-    from gdnbench.verbs.show_sweep import print_sweep
+    from gdnbench.verbs.sweep import print_sweep
 
     options.check_mode(ctx, "chart", ("output", "kernel"), (*_NO_CHART, *_NO_CONTEST))
     options.check_mode(ctx, "contest", (), _NO_CONTEST)

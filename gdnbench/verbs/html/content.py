@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
-from gdnbench.model.measurement import Measurement, Versus
+from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
-from gdnbench.model.workload import Workload
-from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.render.codec import GLYPHS, is_interval
 from gdnbench.render.table import Column, Table
 from gdnbench.render.units import factor, half_text, relative_half_width
@@ -118,7 +116,7 @@ class HtmlSection:
 
     `id` is its heading's; `badge` is a word beside the heading, `partial`. `choices` has the kernels to
     pick from, empty without charts that follow them; `scale` tells whether to explain the colours of a heat map.
-    `charts`, and `table` with `lines` below, are across all `parts`; `failures` were not measured at any workload.
+    `charts`, and `lines` above them, are across all `parts`; `failures` were not measured at any workload.
     """
 
     id: str
@@ -129,7 +127,6 @@ class HtmlSection:
     choices: tuple[KernelChoice, ...] = ()
     charts: tuple[HtmlChart, ...] = ()
     scale: bool = False
-    table: HtmlTable | None = None
     lines: tuple[str, ...] = ()
     parts: tuple[HtmlPart, ...] = ()
     failures: tuple[FailureGroup, ...] = ()
@@ -141,16 +138,8 @@ class HtmlSection:
 
     @property
     def all_tables(self) -> list[HtmlTable]:
-        """Its table and those of its parts, in order."""
-        return [table for table in (self.table, *(part.table for part in self.parts)) if table]
-
-
-def workload_columns(spec: WorkloadSpec, of: Callable[[R], Workload]) -> tuple[Column[R], Column[R]]:
-    """Returns columns for a workload's place along the x axis of charts, and for the rest of it."""
-    return (
-        Column("", lambda row: HtmlCell(text=of(row).x_value, sort=of(row).x), spec.x, right=True, meaning=spec.x_doc),
-        Column("", lambda row: HtmlCell(text=of(row).series_inputs, sort=str(of(row))), spec.series_title),
-    )
+        """The tables of its parts, in order."""
+        return [part.table for part in self.parts if part.table]
 
 
 def failures_of(rows: Sequence[Measurement], *, workloads: bool = False) -> tuple[FailureGroup, ...]:
@@ -168,26 +157,14 @@ def failures_of(rows: Sequence[Measurement], *, workloads: bool = False) -> tupl
 
 def control_cell(rows: Sequence[Measurement]) -> HtmlCell:
     """Makes a cell of a workload's A/A comparison; the verdict is shown only if it is not SAME."""
-    versus = _control(rows)
+    versus = next((row.versus for row in rows if row.role is Role.CONTROL and row.versus), None)
     if versus is None:
         return HtmlCell(text="")
     verdict = "" if versus.verdict == "same" else versus.verdict
     text = f"{factor(versus.speedup)} {GLYPHS.get(verdict, '')} {verdict.upper()}".strip()
-    return HtmlCell(text=text, aside=_half(versus), sort=versus.speedup, mark=verdict)
-
-
-def control_line(rows: Sequence[Measurement]) -> str:
-    """Returns the A/A comparison as a sentence; empty without one."""
-    versus = _control(rows)
-    if versus is None:
-        return ""
-    name = next(row.case.variant.label for row in rows if row.role is Role.CONTROL)
-    return f"A/A: {name} against itself {factor(versus.speedup)} {_half(versus)}, {versus.verdict.upper()}"
-
-
-def _half(versus: Versus) -> str:
-    return half_text(relative_half_width(versus.speedup, versus.low, versus.high))
-
-
-def _control(rows: Sequence[Measurement]) -> Versus | None:
-    return next((row.versus for row in rows if row.role is Role.CONTROL and row.versus), None)
+    return HtmlCell(
+        text=text,
+        aside=half_text(relative_half_width(versus.speedup, versus.low, versus.high)),
+        sort=versus.speedup,
+        mark=verdict,
+    )

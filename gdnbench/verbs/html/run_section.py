@@ -25,11 +25,11 @@ from gdnbench.verbs.html.content import (
     HtmlPart,
     HtmlSection,
     HtmlTable,
-    control_line,
     failures_of,
     html_table,
 )
 from gdnbench.verbs.html.report import ReportedRun, lead_line
+from gdnbench.verbs.run_notes import control_lines
 from gdnbench.verbs.run_tables import WorkloadView
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _part(stored: ReportedRun, workload: Workload, prefix: str) -> HtmlPart:
     return HtmlPart(
         id=name,
         title=f"{workload}  ({traffic(max(row.nbytes for row in rows))}{_bound_words(stored, rows)})",
-        lines=tuple(filter(None, [control_line(rows)])),
+        lines=tuple(line.plain for line in control_lines(rows)),
         charts=tuple(_timelines(stored, ordered, name)),
         table=_run_table(stored, ordered, name=f"{name}-table", where=str(workload)) if ordered else None,
         failures=failures_of(rows),
