@@ -1,19 +1,11 @@
 """Charts of stored runs as pictures: which kernels they show, and what is refused."""
 
-import math
-
-import altair
 import pytest
-import vl_convert
 from committed import RESULTS as RECORDED
 from history_data import BASELINE, FLOOR, KERNEL, PEER, TIMES, store_run
-from sweep_data import KERNEL as SWEPT
-from sweep_data import SMALL, point, sweep_of
 
-from gdnbench.model.measurement import Place
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.selection import chosen_rows
-from gdnbench.report.charts.sweep import sweep_chart
 
 
 @pytest.fixture
@@ -81,34 +73,3 @@ def test_what_cannot_be_drawn_here_is_an_error_with_a_hint(run, results, monkeyp
     code, _, err = run("--chart", "roofline", "-o", results / "chart.png", "--out", results)
     assert code == 5
     assert "-o needs altair, vl_convert" in err
-
-
-SWEEPS = {
-    "line": sweep_of(
-        {SWEPT: {"BV": [4, 8, 16]}},
-        [point(0.0, SMALL, BV=8), point(0.1, SMALL, BV=4, half=math.inf), point(0.25, SMALL, BV=16)],
-    ),
-    "faster in the rounds it had": sweep_of(
-        {SWEPT: {"BV": [4, 8]}}, [point(0.0, BV=4), point(-0.01, place=Place.SLOWER, BV=8)]
-    ),
-    "three params": sweep_of(
-        {SWEPT: {"BV": [4, 8], "WARPS": [1, 2], "STAGES": [1, 2]}},
-        [point(0.0, BV=4, WARPS=1, STAGES=1), point(0.2, BV=8, WARPS=2, STAGES=2)],
-    ),
-    "text": sweep_of({SWEPT: {"MODE": ["$a_b", "<&"]}}, [point(0.0, MODE="$a_b"), point(0.1, MODE="<&")]),
-}
-
-
-@pytest.mark.parametrize("what", SWEEPS)
-def test_a_chart_of_a_sweep_is_one_that_the_library_compiles(what):
-    swept = SWEEPS[what]
-    chart, height, note = sweep_chart(swept, swept.plateaus[0])
-    spec = theme.page_spec(chart, height, what)
-    assert vl_convert.vegalite_to_vega(spec, vl_version=theme.VEGA_LITE)["marks"]
-    assert altair.LayerChart.from_dict(spec), "which raises where the schema forbids something"
-    assert bool(note) is (what == "three params")
-
-
-def test_where_nothing_varies_there_is_no_chart():
-    swept = sweep_of({SWEPT: {"BV": [4]}}, [point(0.0, BV=4)])
-    assert sweep_chart(swept, swept.plateaus[0]) is None

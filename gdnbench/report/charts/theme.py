@@ -40,10 +40,6 @@ PAPER, INK, MUTED, RULE, GRID, FLOOR = "#fff", "#1b1f24", "#57606a", "#c4cad1", 
 SERIES = ("#2463a8", "#c65102", "#1b7f4b", "#8243b8", "#b81f3d", "#0b7f93", "#8a5a2b", "#b8348a", "#6a7400")
 """The colour of each slot."""
 
-HEAT = ("#dcefe3", "#fdf3d4", "#fbdfa6", "#f5b970", "#e07f43", "#b1401f")
-HEAT_INK = ("#1b1f24", "#1b1f24", "#1b1f24", "#1b1f24", "#1b1f24", "#fff")
-"""Of each step of a heat map, best first, and of text on it."""
-
 KERNEL_COLOUR = f"datum.kernel === baseline ? '{INK}' : {list(SERIES)}[max(0, {SLOT}) % {len(SERIES)}]"
 """The colour of `datum.kernel`, as an expression of Vega: ink for the baseline, its slot's for others."""
 
@@ -52,8 +48,7 @@ def css() -> str:
     """Returns the colours as CSS variables, for the page around the charts."""
     plain = {"paper": PAPER, "ink": INK, "muted": MUTED, "rule": RULE, "grid": GRID, "floor": FLOOR}
     series = {f"c{slot}": colour for slot, colour in enumerate(SERIES)}
-    heat = {f"h{step}": colour for step, colour in enumerate(HEAT)}
-    return " ".join(f"--{name}: {colour};" for name, colour in (plain | series | heat).items())
+    return " ".join(f"--{name}: {colour};" for name, colour in (plain | series).items())
 
 
 @contextmanager

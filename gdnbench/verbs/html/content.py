@@ -114,9 +114,9 @@ class HtmlPart:
 class HtmlSection:
     """One run or one sweep.
 
-    `id` is its heading's; `badge` is a word beside the heading, `partial`. `choices` has the kernels to
-    pick from, empty without charts that follow them; `scale` tells whether to explain the colours of a heat map.
-    `charts`, and `lines` above them, are across all `parts`; `failures` were not measured at any workload.
+    `id` is its heading's; `badge` is a word beside the heading, `partial`. `choices` has the kernels to pick from,
+    empty without charts that follow them. `charts`, and `lines` above them, are across all `parts`; `failures` were not
+    measured at any workload.
     """
 
     id: str
@@ -126,7 +126,6 @@ class HtmlSection:
     warnings: tuple[str, ...] = ()
     choices: tuple[KernelChoice, ...] = ()
     charts: tuple[HtmlChart, ...] = ()
-    scale: bool = False
     lines: tuple[str, ...] = ()
     parts: tuple[HtmlPart, ...] = ()
     failures: tuple[FailureGroup, ...] = ()

@@ -19,8 +19,7 @@ from gdnbench.render.units import factor, flops_bind
 from gdnbench.report.charts.selection import kind_of, time_us
 from gdnbench.verbs.html.content import HtmlCell, HtmlTable, control_cell, html_table
 from gdnbench.verbs.html.report import ReportedRun, lead_line
-from gdnbench.verbs.html.run_section import run_section
-from gdnbench.verbs.html.sweep_section import sweep_section
+from gdnbench.verbs.html.run_section import run_section, sweep_section
 from gdnbench.verbs.measured_columns import (
     KERNEL_MEANING,
     bound_column,

@@ -1,4 +1,4 @@
-"""The report's section of a run: its charts, and a table for each workload."""
+"""The report's section of a run: its charts, and a table for each workload; and of a sweep: its answers and points."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gdnbench.errors import UsageError
-from gdnbench.model.measurement import Measurement, Timing
+from gdnbench.model.measurement import Measurement, Plateau, Sweep, Timing
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, label_slug
 from gdnbench.model.workload_spec import WorkloadSpec
@@ -31,6 +31,7 @@ from gdnbench.verbs.html.content import (
 from gdnbench.verbs.html.report import ReportedRun, lead_line
 from gdnbench.verbs.run_notes import control_lines
 from gdnbench.verbs.run_tables import WorkloadView
+from gdnbench.verbs.sweep import one_for_all_text, plateau_text, point_columns
 
 if TYPE_CHECKING:
     import altair as alt
@@ -212,3 +213,34 @@ def time_chart(points: Sequence[Datum], titles: WorkloadSpec, kind: str) -> alt.
         ).encode(tooltip=tooltip),
     ]  # fmt: skip
     return theme.layered(*layers, data=points)
+
+
+def sweep_section(stored: ReportedRun, sweep: Sweep, prefix: str) -> HtmlSection:
+    """Makes the section of one sweep; `prefix` begins all of its ids."""
+    return HtmlSection(
+        id=prefix,
+        title=stored.info.run_id,
+        lead=f"{lead_line(stored)}. Tried: {sweep.tried}.",
+        badge="" if stored.info.complete else "partial",
+        warnings=tuple(stored.info.warnings),
+        lines=tuple(one_for_all_text(sweep, one).plain for one in sweep.one_for_all),
+        parts=tuple(
+            _plateau_part(stored, sweep, plateau, f"{prefix}-{number}-{workload_slug(plateau.workload)}")
+            for number, plateau in enumerate(sweep.plateaus, start=1)
+        ),
+        failures=failures_of(stored.rows, workloads=True),
+    )
+
+
+def _plateau_part(stored: ReportedRun, sweep: Sweep, plateau: Plateau, name: str) -> HtmlPart:
+    points, title = sweep.of(plateau), f"{plateau.kernel}, {plateau.workload}"
+    rows = {(row.case.label, row.case.workload): row for row in stored.rows}
+    table = Table(point_columns(sweep, plateau, points, rows), points)
+    controls = control_lines(stored.at(plateau.workload))
+    return HtmlPart(
+        id=name,
+        title=title,
+        lines=(*plateau_text(sweep, plateau, rows).plain.splitlines(), *(line.plain for line in controls)),
+        table=html_table(table, f"{name}-table", f"{title}, fastest first"),
+        folded=f"All {len(points)} points" if len(points) > 1 else "The point",
+    )
