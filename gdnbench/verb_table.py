@@ -81,6 +81,7 @@ _PANELS = {
         VerbRow(
             "report",
             "Write runs and sweeps as one HTML file, with sortable tables and charts. Needs no GPU and no network.",
+            "html.report:report",
             runs=True,
         ),
     ),

@@ -1,4 +1,4 @@
-"""The report as one HTML file: the choice of runs, what is read of each, and rendering."""
+"""`gdnbench report`: stored runs as one HTML file: the choice of runs, what is read of each, and rendering."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from gdnbench.analyse.suite import FastestKernel, fastest_of
 from gdnbench.codec import finite
@@ -17,7 +19,10 @@ from gdnbench.errors import MachineError, RunFormatError
 from gdnbench.model.measurement import Measurement, Sweep
 from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
+from gdnbench.origin import RESULTS
 from gdnbench.render.console import check_output_file, write_output_file
+from gdnbench.render.output import print_answer
+from gdnbench.render.table import Answer, Note
 from gdnbench.report.charts.selection import in_order, timed
 from gdnbench.report.charts.theme import VEGA_LITE, css, unchecked
 from gdnbench.store.files import is_stored
@@ -26,6 +31,8 @@ from gdnbench.store.info import RunInfo
 from gdnbench.store.measurements import read_clocks, read_run
 from gdnbench.store.samples import ROUNDS, CaseRounds, read_case_rounds
 from gdnbench.store.tables import read_sweep
+from gdnbench.verbs.complete import complete_runs
+from gdnbench.verbs.options import ResultsOption
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
@@ -33,15 +40,29 @@ if TYPE_CHECKING:
 
 
 NEEDED = ("jinja2", "altair", "vl_convert")
-SUFFIXES = (".html", ".htm")
 
 
-def check_output(path: Path) -> None:
-    """Refuses an unwritable report before anything is read for it."""
-    check_output_file(path, "--output", SUFFIXES, "report.html")
-    missing = [name for name in NEEDED if find_spec(name) is None]
-    if missing:
+def report(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RUN",
+            help="Ids, starts, labels, folders, GPUs; the latest run.",
+            autocompletion=complete_runs,
+        ),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
+    results: ResultsOption = RESULTS,
+) -> None:
+    """Write runs and sweeps as one HTML file, with sortable tables and charts. Needs no GPU and no network."""
+    check_output_file(output, "--output", (".html", ".htm"), "report.html")
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise MachineError(f"a report needs {', '.join(missing)}", "pip install 'gdnbench[report]'")
+    folders = [find_run(results, name) for name in runs or ()] or [find_run(results, serves=compares)]
+    write_report(list({folder.resolve(): folder for folder in folders}.values()), output)
+    line = Note(f"{output}  ({output.stat().st_size / 1e6:.2f} MB)", whole=True)
+    opened = ["python3", "-m", "webbrowser", output.absolute().as_uri()]
+    print_answer(Answer(text=lambda _: [line], next=opened))
 
 
 def write_report(runs: Sequence[Path], output: Path) -> None:
@@ -51,12 +72,6 @@ def write_report(runs: Sequence[Path], output: Path) -> None:
     with unchecked():
         page = page_of([read_stored(folder) for folder in runs])
     write_output_file(output, render(page).encode())
-
-
-def choose_runs(results: Path, wanted: Sequence[str]) -> list[Path]:
-    """Returns the named folders of runs, each once; by default the latest run that compared."""
-    runs = [find_run(results, name) for name in wanted] or [find_run(results, serves=compares)]
-    return list({folder.resolve(): folder for folder in runs}.values())
 
 
 SCRIPTS = ("charts.js", "pickers.js", "tables.js")
