@@ -26,7 +26,7 @@ from gdnbench.remote.environment import Prepared
 from gdnbench.remote.forward import run_job
 from gdnbench.remote.host import Host
 from gdnbench.remote.targets import LocalTarget, NamedTarget
-from gdnbench.verbs.on_target import run_on
+from gdnbench.verbs.targets import run_on
 
 
 class Stand(Host):

@@ -184,7 +184,7 @@ class GpuVerb(Verb):
         from gdnbench.machine.gpus import names_model
 
         if on or names_model(ctx.params["gpu"]):
-            from gdnbench.verbs.on_target import forward
+            from gdnbench.verbs.targets import forward
 
             code = forward(ctx, ctx.meta[_WORDS], on)
             if code is not None:

@@ -27,9 +27,9 @@ from gdnbench.store.find import name_runs
 from gdnbench.store.settings import choose_settings
 from gdnbench.verbs import options
 from gdnbench.verbs.compare_tables import print_outcome
-from gdnbench.verbs.on_target import make_job, run_on
 from gdnbench.verbs.progress import watch
 from gdnbench.verbs.run import print_finished
+from gdnbench.verbs.targets import make_job, run_on
 
 
 def compare_revisions(params: Mapping[str, Any], judged: CompareSettings) -> int:
