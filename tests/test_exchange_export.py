@@ -23,7 +23,7 @@ from gdnbench import Axis, AxisList, Params, WorkloadSpec
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.codegen.nvrtc import HEADERS, compile_ptx
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.exchange import workloads
+from gdnbench.exchange import export
 from gdnbench.exchange.reference import as_cpp, as_python, sizes_of
 from gdnbench.exchange.schema import read_files
 from gdnbench.launch.numerics import load_numerics
@@ -43,10 +43,10 @@ def _inputs_are_drawn_here(monkeypatch):
     """Not in a process that imports torch anew; `exported`, which is made before, has them drawn as users do."""
 
     def draw(command, **_):
-        workloads.main(Path(command[-1]))
+        export.main(Path(command[-1]))
         return Completed(0, "")
 
-    monkeypatch.setattr(workloads, "run_tool", draw)
+    monkeypatch.setattr(export, "run_tool", draw)
 
 
 @pytest.fixture(scope="module")

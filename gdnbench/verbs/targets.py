@@ -1,4 +1,4 @@
-"""`gdnbench targets`, the machines that commands can run on; and a command of any verb that needs a GPU, sent to one."""
+"""`gdnbench targets`: the machines that commands can run on, and how a command of any verb is sent to one."""
 
 from __future__ import annotations
 
