@@ -136,7 +136,7 @@ def read_long() -> list[dict[str, str]]:
 
 def draw(path: Path) -> None:
     """Draws the errors of single steps on a GPU, a row of panels for each type of state."""
-    from gdnbench.report.charts.length import draw_lengths
+    from gdnbench.verbs.verify_states import draw_lengths
 
     stored = [mark for name in PICTURED for mark in read(STORED.with_name("length-gpu") / f"{name}.csv")]
     numbers = [name for name in _FIELDS if name.endswith("error") or name == "tokens"]

@@ -98,6 +98,11 @@ def verdict_cell(verdict: str, text: str = "") -> Text:
     return Text(text or verdict.upper(), style=VERDICT_STYLES.get(verdict, ""))
 
 
+def passed_cell(*, passed: bool) -> Text:
+    """Returns whether a gate was passed."""
+    return Text("pass", style="green") if passed else Text("FAIL", style="bold red")
+
+
 def status_cell(status: Status) -> Text:
     """Returns how a case failed, red, or why it was not measured, yellow; empty for OK."""
     return Text("") if status is Status.OK else Text(status.value, style=status_style(status))

@@ -15,7 +15,7 @@ from gdnbench.catalog.catalog import find_op, load_catalog
 from gdnbench.catalog.select import op_option
 from gdnbench.model.declaration import CONTEST_SUITE, CONTEST_TOLERANCE, contest_baseline
 from gdnbench.model.status import Status
-from gdnbench.render.codec import NAME_STYLE, cell, status_cell
+from gdnbench.render.codec import NAME_STYLE, cell, passed_cell, status_cell
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
 from gdnbench.render.units import factor
@@ -24,11 +24,7 @@ from gdnbench.store.info import read_info
 from gdnbench.verbs.run_notes import MOST_NAMED, headline
 from gdnbench.wording import first_line, first_of, plural
 
-_TOLERANCE = {
-    "pass": Text("pass", style="green"),
-    "fail": Text("FAIL", style="bold red"),
-    "unknown": Text("?", style="yellow"),
-}
+_TOLERANCE = {"pass": passed_cell(passed=True), "fail": passed_cell(passed=False), "unknown": Text("?", "yellow")}
 
 
 def print_contest(runs: Sequence[str], results: Path, suite: str, over: str, *, json: bool, csv: bool) -> None:
@@ -87,7 +83,12 @@ def _table(scored: ContestResult) -> Table[ContestRow]:
         Column("tolerance", lambda row: row.tolerance, f"{CONTEST_TOLERANCE:g}", lambda row: _TOLERANCE[row.tolerance]),
         Column("contest_error", lambda row: None if math.isnan(row.worst_error) else row.worst_error),
         Column("fails_at", lambda row: str(row.fails_at or "")),
-        Column("gates", lambda row: row.status, "our gates", _gates),
+        Column(
+            "gates",
+            lambda row: row.status,
+            "our gates",
+            lambda row: passed_cell(passed=True) if row.status is Status.OK else status_cell(row.status),
+        ),
         Column("reason", lambda row: row.reason),
         Column("passes_there_alone", lambda row: row.passes_there_alone),
         Column("score", lambda row: row.score, "score", lambda row: _score(row.score), style="bold", right=True),
@@ -141,10 +142,6 @@ def _extent(result: ContestResult) -> str:
     """Returns `25 of the 54 workloads of contest`; a workload counts as often as it is listed."""
     lines = f"{result.lines:g} workloads of {result.suite.name}"
     return f"{result.scored_lines:g} of the {lines}" if result.missing else f"all {lines}"
-
-
-def _gates(row: ContestRow) -> Text:
-    return Text("pass", style="green") if row.status is Status.OK else status_cell(row.status)
 
 
 def _score(score: float | None) -> str:

@@ -119,11 +119,11 @@ def verify(
     options.check_mode(ctx, "length", ("chart",), _NOT_LENGTH)
     options.check_mode(ctx, "sequences", (), _NOT_SEQUENCES)
     if length:
-        from gdnbench.verbs.verify_length import follow_lengths
+        from gdnbench.verbs.verify_states import follow_lengths
 
         raise typer.Exit(follow_lengths(options.terms(kernels, kernel), ctx.params))
     if sequences:
-        from gdnbench.verbs.verify_sequences import check_sequences
+        from gdnbench.verbs.verify_states import check_sequences
 
         named = options.some_terms(kernels, kernel, "gdnbench verify decode-pool-v1,verify-v2 --sequences usual")
         raise typer.Exit(check_sequences(named, ctx.params))

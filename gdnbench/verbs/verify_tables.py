@@ -17,6 +17,7 @@ from gdnbench.model.declaration import CONTEST_TOLERANCE
 from gdnbench.model.invariance import InvarianceResult
 from gdnbench.model.status import GateResult, Status
 from gdnbench.remote.targets import first_target
+from gdnbench.render.codec import passed_cell
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.verify.preflight import Verification
@@ -175,14 +176,10 @@ def _gate_table(cases: Sequence[Case], verdicts: Verification, *, aligned: bool)
         Column("", lambda row: f" {row.gate.gate:{gate}}", "gate"),
         Column("", lambda row: f"{row.gate.worst:{number}.3g}", "worst", right=True),
         Column("", lambda row: f"{f'of {row.gate.limit:g}':{number}}", "limit", drop=drop),
-        Column("", lambda row: row.gate.passed, "verdict", _passed),
+        Column("", lambda row: row.gate.passed, "verdict", lambda row: passed_cell(passed=row.gate.passed)),
         Column("", lambda row: row.place, "where", style="dim", fold=True, drop=2 * drop),
     )
     return Table(columns, tuple(rows.values()), headed=False)
-
-
-def _passed(row: _Worst) -> Text:
-    return Text("pass", style="green") if row.gate.passed else Text("FAIL", style="bold red")
 
 
 class _Tested(NamedTuple):
