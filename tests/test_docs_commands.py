@@ -104,11 +104,10 @@ def call(command_line, clone, monkeypatch):
     monkeypatch.setattr("gdnbench.score.run.begin_session", plan)
     monkeypatch.setattr("gdnbench.measure.start.begin_session", plan)
     monkeypatch.setattr("gdnbench.verify.preflight.verify_variants", plan)
-    monkeypatch.setattr("gdnbench.verify.length.follow_variants", plan)
     # A verb is imported when first called: imported from now on, it would have the stand-in in every later test.
     import_module("gdnbench.verbs.verify_states")
-    monkeypatch.setattr("gdnbench.verify.sequences.verify_sequences", plan)
-    monkeypatch.setattr("gdnbench.verbs.verify_states.verify_sequences", plan)
+    for name in ("verify_sequences", "follow_variants"):
+        monkeypatch.setattr(f"gdnbench.verbs.verify_states.{name}", plan)
     return command_line
 
 

@@ -15,8 +15,7 @@ from ledger_data import RUN, SLOWER, keep_run
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.codec import SchemaError
 from gdnbench.errors import ExitCode
-from gdnbench.ledger.entry import EntryState
-from gdnbench.ledger.expectation import Expectation
+from gdnbench.ledger.entry import EntryState, Expectation
 from gdnbench.ledger.file import read_ledger, unpack
 from gdnbench.ledger.judge import judge
 from gdnbench.stats.interval import Interval

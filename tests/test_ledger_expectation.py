@@ -12,7 +12,7 @@ from stamps_data import about, stamps
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.ledger.expectation import parse_effort, parse_expected
+from gdnbench.ledger.entry import parse_effort, parse_expected
 from gdnbench.ledger.file import read_ledger
 from gdnbench.profile.ncu.quantities import LaunchProfile, Metric
 from gdnbench.profile.ncu.store import write_profiles

@@ -9,7 +9,7 @@ import pytest
 
 from gdnbench.errors import UnknownNameError
 from gdnbench.model.status import Status
-from gdnbench.render import codec
+from gdnbench.render import units
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Column, Note, Table, command, plain_rows
 from gdnbench.render.view import TableView, viewed
@@ -106,7 +106,7 @@ def test_the_column_of_the_highest_drop_goes_first_and_is_named(printed, width, 
     ],
 )
 def test_a_value_is_written_the_same_in_every_table(key, value, text, style):
-    cell = codec.cell(key, value)
+    cell = units.cell(key, value)
     assert (cell.plain, str(cell.style)) == (text, style)
 
 

@@ -15,19 +15,17 @@ from gdnbench.catalog.select import find_variant, resolve_op
 from gdnbench.codec import convert
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.ledger.entry import (
+    EXAMPLES,
+    QUANTITIES,
     Closed,
     EntryState,
+    Expectation,
     LedgerEntry,
     Opened,
+    Typed,
     measure_command,
     moment,
     now_text,
-)
-from gdnbench.ledger.expectation import (
-    EXAMPLES,
-    QUANTITIES,
-    Expectation,
-    Typed,
     parse_effort,
     parse_expected,
     text_of,

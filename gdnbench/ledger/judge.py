@@ -26,8 +26,15 @@ from gdnbench.inspect.compiled import (
     gpu_size_of,
 )
 from gdnbench.inspect.quantities import QUANTITIES as BUILD_QUANTITIES
-from gdnbench.ledger.entry import EntryState, ExpectationResult, Opened, measure_command, moment
-from gdnbench.ledger.expectation import Expectation, QuantityName
+from gdnbench.ledger.entry import (
+    EntryState,
+    Expectation,
+    ExpectationResult,
+    Opened,
+    QuantityName,
+    measure_command,
+    moment,
+)
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.model.case import CodeState, same_sources
 from gdnbench.model.declaration import RoundoffGate, UlpGate

@@ -1,5 +1,5 @@
 """Prints tables: columns described once, and a writer for each form; no verb is known here.
 
-`table.py` describes what a verb prints, `codec.py` its values, `output.py` chooses the form: `text.py` for a terminal,
-`data.py` for CSV, JSON and Markdown. `html.py` and `digest.py` serve the report and language models.
+`table.py` describes what a verb prints, and writes it for a terminal, `units.py` its values; `output.py` chooses the
+form, and `view.py` the columns. `digest.py` serves language models.
 """

@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gdnbench.render.console import data_console, message_console, print_csv, print_json, print_next, print_text
-from gdnbench.render.table import Answer, Block, Note, Table
-from gdnbench.render.text import TextTable
+from gdnbench.render.table import Answer, Block, Note, Table, TextTable
 from gdnbench.render.view import current_view, table_of
 
 

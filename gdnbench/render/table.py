@@ -1,4 +1,4 @@
-"""Describes what a verb prints: columns and rows, notes, and the next command; the writers beside it do the rest."""
+"""Describes what a verb prints: columns and rows, notes, and the next command; and writes a table for a terminal."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from gdnbench.origin import LEDGER, RESULTS, ledger_option, out_option
-from gdnbench.render import codec
+from gdnbench.render.console import LONGEST_NAME, NameText, plain_table
+from gdnbench.render.units import cell, fields
 
 R = TypeVar("R")
 
@@ -38,7 +40,7 @@ class Column(Generic[R]):
     keys: str  # name for programs; three of an `Interval`; `*` for a mapping's keys; empty: for people alone
     value: Callable[[R], object]  # exact: a number, text, Interval, Verdict, Status or mapping; None if unknown
     heading: str = ""  # for people; empty for a column that CSV and JSON alone have
-    show: Callable[[R], Cell] | None = None  # what people see, by default `codec.cell` of the value
+    show: Callable[[R], Cell] | None = None  # what people see, by default `units.cell` of the value
     drop: int = 0  # 0: always stays; where the terminal is too narrow, the highest goes first
     only: str = ""  # the one of `csv` and `json` that has it; empty for both
     meaning: str = ""  # for legends and the report
@@ -52,12 +54,12 @@ class Column(Generic[R]):
 
     def fields(self, row: R) -> dict[str, object]:
         """Returns the row's values by name, as CSV and JSON have them."""
-        return codec.fields(self.keys.split(), self.value(row))
+        return fields(self.keys.split(), self.value(row))
 
     def cell(self, row: R) -> Text:
         """Returns what people see of a row."""
-        cell = self.show(row) if self.show else codec.cell(self.keys.partition(" ")[0], self.value(row))
-        text = cell if isinstance(cell, Text) else Text(cell)
+        shown = self.show(row) if self.show else cell(self.keys.partition(" ")[0], self.value(row))
+        text = shown if isinstance(shown, Text) else Text(shown)
         text.style = text.style or self.style
         return text
 
@@ -149,14 +151,14 @@ def titled_table(
     `fold`, `wrap` and `bottom` are numbers of first columns; `least` and `most` are widths in characters.
     """
 
-    def cell(place: int) -> Callable[[TitledRow], Cell]:
+    def at(place: int) -> Callable[[TitledRow], Cell]:
         return lambda row: row[1][place] if place < len(row[1]) else ""
 
     titles: Column[TitledRow] = Column("", lambda row: row[0], " " * least, fold=folds_titles)
     columns = [
         Column(
             "",
-            cell(place),
+            at(place),
             head,
             right=bool(head.strip()),
             fold=place < fold,
@@ -188,3 +190,64 @@ class Answer:
 def command(verb: str, *args: str, results: Path = RESULTS, ledger: Path = LEDGER) -> tuple[str, ...]:
     """Returns a command line of gdnbench; a folder of runs, or a ledger, is named unless it is the default."""
     return ("gdnbench", verb, *args, *out_option(results), *ledger_option(ledger))
+
+
+class TextTable:
+    """A table of Rich's of the columns that have room; names in a first column that folds, to LONGEST_NAME at most."""
+
+    def __init__(self, table: Table[Any]) -> None:
+        self.table = table
+        columns = [column for column in table.columns if column.heading]
+        self._cells = [(column, [column.cell(row) for row in table.rows]) for column in columns]
+
+    @property
+    def width(self) -> int:
+        """Characters that all columns need, names counting as long as they are."""
+        return self._width(self._cells, spared=False)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        cells, dropped = self._cells, list[str]()
+        while self._width(cells) > options.max_width and (last := max(column.drop for column, _ in cells)):
+            dropped += [column.heading for column, _ in cells if column.drop == last]
+            cells = [each for each in cells if each[0].drop != last]
+        yield self._rich(cells)
+        if dropped:
+            names = dict.fromkeys(" ".join(heading.split()).replace(" /", "/") for heading in dropped)
+            yield Text(f"no room here for {', '.join(names)}", style="dim")
+
+    def _width(self, cells: Sequence[tuple[Column[Any], Sequence[Text]]], *, spared: bool = True) -> int:
+        widths = [self._column_width(column, texts) for column, texts in cells]
+        if spared and cells and cells[0][0].fold:
+            longest = max((_widest(text) for text in cells[0][1]), default=0)
+            widths[0] -= max(0, longest - LONGEST_NAME)
+        return sum(widths) + self.table.gap * max(0, len(widths) - 1)
+
+    def _column_width(self, column: Column[Any], texts: Sequence[Text]) -> int:
+        heading = [Text(column.heading)] if self.table.headed else []
+        texts = () if column.rest else texts
+        widest = max((_widest(text) for text in (*heading, *texts)), default=0)
+        return min(widest, column.most) if column.most else widest
+
+    def _rich(self, cells: Sequence[tuple[Column[Any], Sequence[Text]]]) -> RichTable:
+        rich = plain_table(header=self.table.headed, gap=self.table.gap)
+        rich.expand = any(column.rest for column, _ in cells)
+        for column, _ in cells:
+            rich.add_column(
+                (NameText if column.fold else Text)(column.heading, style="bold"),
+                justify="right" if column.right else "left",
+                no_wrap=not (column.fold or column.wraps),
+                overflow="fold" if column.fold else "ellipsis",
+                max_width=column.most or None,
+                vertical="bottom" if column.bottom else "top",
+                ratio=1 if column.rest else None,
+            )
+        for place, row in enumerate(self.table.rows):
+            texts = [texts[place] for _, texts in cells]
+            if cells[0][0].fold:
+                texts[0] = NameText(texts[0].plain, style=texts[0].style, spans=list(texts[0].spans))
+            rich.add_row(*texts, style=self.table.style(row) if self.table.style else None)
+        return rich
+
+
+def _widest(text: Text) -> int:
+    return max((line.cell_len for line in text.split(allow_blank=True)), default=0)

@@ -15,9 +15,8 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from gdnbench.errors import UnknownNameError
-from gdnbench.render.codec import is_interval
-from gdnbench.render.table import Block, Column, Note, Table
-from gdnbench.render.text import TextTable
+from gdnbench.render.table import Block, Column, Note, Table, TextTable
+from gdnbench.render.units import is_interval
 
 R = TypeVar("R")
 

@@ -15,12 +15,10 @@ from gdnbench.analyse.grid import GridEntry, GridRow
 from gdnbench.analyse.ratio import TimeRatio, is_no_kernel
 from gdnbench.analyse.run_change import TimeKind
 from gdnbench.model.status import Role, Status
-from gdnbench.render.codec import VERDICT_STYLES
 from gdnbench.render.console import message_console
 from gdnbench.render.output import print_answer
-from gdnbench.render.table import Answer, Block, Column, Note, Table, command
-from gdnbench.render.text import TextTable
-from gdnbench.render.units import TimeUnit, factor, plus_minus, time_unit
+from gdnbench.render.table import Answer, Block, Column, Note, Table, TextTable, command
+from gdnbench.render.units import VERDICT_STYLES, TimeUnit, factor, plus_minus, time_unit
 from gdnbench.stats.interval import Interval
 from gdnbench.verbs.compare_notes import (
     has_time,

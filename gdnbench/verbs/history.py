@@ -18,10 +18,9 @@ from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.functions.reference import names_functions
 from gdnbench.model.status import Status
 from gdnbench.origin import RESULTS
-from gdnbench.render.codec import VERDICT_STYLES, status_cell
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
-from gdnbench.render.units import plus_minus, time_unit
+from gdnbench.render.units import VERDICT_STYLES, plus_minus, status_cell, time_unit
 from gdnbench.verbs import options
 from gdnbench.wording import first_line, plural
 

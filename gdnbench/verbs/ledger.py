@@ -22,8 +22,7 @@ from gdnbench.wording import plural
 
 if TYPE_CHECKING:
     from gdnbench.catalog.entry import CatalogEntry
-    from gdnbench.ledger.entry import ExpectationResult, LedgerEntry
-    from gdnbench.ledger.expectation import Expectation
+    from gdnbench.ledger.entry import Expectation, ExpectationResult, LedgerEntry
     from gdnbench.ledger.file import Change, Entries
 
 

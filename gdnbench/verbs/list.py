@@ -23,10 +23,9 @@ from gdnbench.errors import RunFormatError
 from gdnbench.model.case import CodeState
 from gdnbench.model.declaration import EVERY
 from gdnbench.origin import EVIDENCE, RESULTS
-from gdnbench.render.codec import NAME_STYLE
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
-from gdnbench.render.units import time_text
+from gdnbench.render.units import NAME_STYLE, time_text
 from gdnbench.store.find import LastTime, LastTimes
 from gdnbench.store.info import read_info
 from gdnbench.verbs.complete import complete_ops

@@ -10,9 +10,17 @@ from rich.text import Text
 
 from gdnbench.model.measurement import Measurement, Place, Versus
 from gdnbench.model.status import Role
-from gdnbench.render.codec import StoredInterval, verdict_cell
 from gdnbench.render.table import Column
-from gdnbench.render.units import count_text, factor, number, plus_minus, relative_half_width, time_unit
+from gdnbench.render.units import (
+    StoredInterval,
+    count_text,
+    factor,
+    number,
+    plus_minus,
+    relative_half_width,
+    time_unit,
+    verdict_cell,
+)
 from gdnbench.stats.interval import Verdict
 
 R = TypeVar("R")

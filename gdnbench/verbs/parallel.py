@@ -29,7 +29,7 @@ from gdnbench.process.events import CommandEvent, TextPrinted
 from gdnbench.render.console import message_console
 from gdnbench.verbs.progress import watch
 from gdnbench.verbs.run_tables import print_run
-from gdnbench.verbs.show_cards import print_joint, show_words
+from gdnbench.verbs.show import print_joint, show_words
 
 _POLL_S = 0.2
 """Seconds between checks for a Ctrl-C that came just before the wait for a run's end began."""

@@ -13,12 +13,10 @@ from rich.text import Text
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
-from gdnbench.render.codec import NAME_STYLE
 from gdnbench.render.console import data_console
 from gdnbench.render.output import print_block
-from gdnbench.render.table import Block, Column, Note, Table
-from gdnbench.render.text import TextTable
-from gdnbench.render.units import number, plus_minus, time_text
+from gdnbench.render.table import Block, Column, Note, Table, TextTable
+from gdnbench.render.units import NAME_STYLE, number, plus_minus, time_text
 from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row
 from gdnbench.store.schema import LargestErrorDocument

@@ -15,9 +15,17 @@ from gdnbench.model.measurement import INPUTS_MARGIN, LONG_TAIL, InputsEffect, M
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.origin import out_option, path_at_origin
-from gdnbench.render.codec import NAME_STYLE, verdict_cell
 from gdnbench.render.table import Block, Column, Note, Table
-from gdnbench.render.units import factor, percent, plus_minus, relative_half_width, settling_notes, time_unit
+from gdnbench.render.units import (
+    NAME_STYLE,
+    factor,
+    percent,
+    plus_minus,
+    relative_half_width,
+    settling_notes,
+    time_unit,
+    verdict_cell,
+)
 from gdnbench.render.view import current_view
 from gdnbench.store.calibration import in_words
 from gdnbench.store.files import PARTIAL

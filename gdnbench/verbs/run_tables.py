@@ -22,8 +22,7 @@ from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.render.output import print_answer
-from gdnbench.render.table import Answer, Block, Column, Note, Table
-from gdnbench.render.text import TextTable
+from gdnbench.render.table import Answer, Block, Column, Note, Table, TextTable
 from gdnbench.render.units import flops_bind, number, tflops_text, traffic
 from gdnbench.store.files import is_stored
 from gdnbench.store.info import RunInfo, workload_titles

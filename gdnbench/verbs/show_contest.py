@@ -15,10 +15,9 @@ from gdnbench.catalog.catalog import find_op, load_catalog
 from gdnbench.catalog.select import op_option
 from gdnbench.model.declaration import CONTEST_SUITE, CONTEST_TOLERANCE, contest_baseline
 from gdnbench.model.status import Status
-from gdnbench.render.codec import NAME_STYLE, cell, passed_cell, status_cell
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
-from gdnbench.render.units import factor
+from gdnbench.render.units import NAME_STYLE, cell, factor, passed_cell, status_cell
 from gdnbench.store.find import find_run
 from gdnbench.store.info import read_info
 from gdnbench.verbs.run_notes import MOST_NAMED, headline

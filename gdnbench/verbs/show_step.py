@@ -10,10 +10,9 @@ from pathlib import Path
 from rich.text import Text
 
 from gdnbench.model.status import Status
-from gdnbench.render.codec import verdict_cell
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
-from gdnbench.render.units import factor, plus_minus, relative_half_width, time_text
+from gdnbench.render.units import factor, plus_minus, relative_half_width, time_text, verdict_cell
 from gdnbench.store.info import RunInfo, info_document, read_info
 from gdnbench.store.tables import LaunchWayRow, StepRow, read_launch_ways, read_steps, refuse_lost_rows
 from gdnbench.wording import plural

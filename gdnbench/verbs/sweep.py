@@ -21,8 +21,7 @@ from gdnbench.model.workload import Workload, label_slug
 from gdnbench.origin import RESULTS
 from gdnbench.render.console import print_text
 from gdnbench.render.output import print_answer
-from gdnbench.render.table import Answer, Block, Column, Note, Table, plain_rows
-from gdnbench.render.text import TextTable
+from gdnbench.render.table import Answer, Block, Column, Note, Table, TextTable, plain_rows
 from gdnbench.render.units import params_text, percent, plus_minus, time_unit
 from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row, read_run

@@ -14,10 +14,10 @@ from gdnbench.errors import ExitCode, UsageError
 from gdnbench.machine import gpus
 from gdnbench.model.case import Case
 from gdnbench.model.status import GateResult, LengthMark, Status
-from gdnbench.render.codec import passed_cell
 from gdnbench.render.console import message_console
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
+from gdnbench.render.units import passed_cell
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.theme import MARKERS, SERIES, check_picture
 from gdnbench.store.journal import Examined

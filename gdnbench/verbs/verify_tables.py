@@ -17,9 +17,9 @@ from gdnbench.model.declaration import CONTEST_TOLERANCE
 from gdnbench.model.invariance import InvarianceResult
 from gdnbench.model.status import GateResult, Status
 from gdnbench.remote.targets import first_target
-from gdnbench.render.codec import passed_cell
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table
+from gdnbench.render.units import passed_cell
 from gdnbench.verify.preflight import Verification
 from gdnbench.wording import first_line, plural
 

@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
-from gdnbench.render.codec import GLYPHS, is_interval
 from gdnbench.render.table import Column, Table
-from gdnbench.render.units import factor, half_text, relative_half_width
+from gdnbench.render.units import GLYPHS, factor, half_text, is_interval, relative_half_width
 from gdnbench.report.charts.selection import KernelChoice
 
 R = TypeVar("R")
