@@ -10,7 +10,7 @@ from schedule_data import EXIT, STORE, does, load, sass, use
 
 from gdnbench.codegen.schedule import read_schedule
 from gdnbench.errors import ExitCode
-from gdnbench.report.schedule import schedule_listing
+from gdnbench.verbs.inspect import schedule_listing
 
 _FAILED_PAIR = (
     "test-syntax-error  B=1 qk4_v8  sm_90, beside decode-v7\n"

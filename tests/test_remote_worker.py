@@ -15,8 +15,7 @@ from gdnbench.errors import UsageError
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.channel import decode
 from gdnbench.process.events import EVENTS, JobEnded, TextPrinted
-from gdnbench.remote.job import RemoteJob, forwarded_args, read_job
-from gdnbench.remote.worker import work
+from gdnbench.remote.job import RemoteJob, forwarded_args, read_job, work
 
 KERNELS = str(REPOSITORY / "kernels")
 SLOW = ["run", "test-slow", "--gpu", "cpu", "--baseline", "test-slow", *LONG, "--shape", "B=1"]
@@ -140,9 +139,9 @@ def test_only_the_roots_that_travelled_count_and_no_variable_of_this_machine(fol
 )
 def test_a_gpu_of_another_model_is_refused_before_the_command_begins(folder, monkeypatch, there, gpu, models, is_right):
     gpus = tuple(Gpu(index, name, f"GPU-{index}", (9, 0)) for index, name in enumerate(there))
-    monkeypatch.setattr("gdnbench.remote.worker.list_gpus", lambda: gpus)
+    monkeypatch.setattr("gdnbench.remote.job.list_gpus", lambda: gpus)
     began = []
-    monkeypatch.setattr("gdnbench.remote.worker._Command.run", lambda self: began.append(self) or 0)
+    monkeypatch.setattr("gdnbench.remote.job._Command.run", lambda self: began.append(self) or 0)
     job = RemoteJob(words=["run", "decode-reference"], gpu=gpu, models=models, target="lab")
     code, events = in_process(folder, job)
     assert (code, len(began)) == ((0, 1) if is_right else (5, 0))

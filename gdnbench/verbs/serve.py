@@ -59,7 +59,7 @@ def worker(
     finished is kept. The exit code is the command's. `gdnbench run --on TARGET`
     starts this by itself.
     """
-    from gdnbench.remote.worker import work
+    from gdnbench.remote.job import work
 
     events = os.dup(1)
     os.dup2(2, 1)  # what a library prints is not an event
