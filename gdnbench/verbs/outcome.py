@@ -5,7 +5,6 @@ Standard streams may be closed, read by nobody, or of an encoding that has no µ
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import io
 import os
@@ -14,7 +13,6 @@ import re
 import sys
 import time
 import traceback
-import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,8 +24,6 @@ from gdnbench.errors import ExitCode, GdnbenchError, LeftOutWarning, MachineErro
 MOST_LOGS = 20
 WIDEST = 1000  # characters of a line
 LONGEST_WORD = 250  # characters; the paths of files are shorter
-_HANDLER = "gdnbench"
-_PLAIN = {"µ": "u", "±": "~", "\u00d7": "x", "…": ".", "—": "-", "\u2013": "-", "●": "*", "ᵀ": "T", "≤": "<", "≥": ">"}
 
 
 def run_to_exit_code(command: Callable[[], object]) -> int:
@@ -170,24 +166,23 @@ class _Warnings:
 
 
 def prepare_streams() -> None:
-    """Replaces characters that the terminal's encoding lacks by ASCII ones of the same width: `µ` by `u`.
+    """Replaces characters that the terminal's encoding lacks by a `?`, which is as wide.
 
     What is written to a closed stream is discarded, and so are messages that cannot be written. A width that no table
     has is none: lines are padded to it.
     """
     if len(os.environ.get("COLUMNS", "").lstrip("0")) > len(str(WIDEST)):
         os.environ["COLUMNS"] = str(WIDEST)
-    codecs.register_error(_HANDLER, _replacement)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - for the process's life
         elif hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors=_HANDLER)
+            stream.reconfigure(errors="replace")
     own = sys.__stderr__
     if own is not None and sys.stderr is own:
         messages = io.BufferedWriter(_Messages(own.fileno(), "w", closefd=False))
-        sys.stderr = io.TextIOWrapper(messages, own.encoding, _HANDLER, line_buffering=True)
+        sys.stderr = io.TextIOWrapper(messages, own.encoding, "replace", line_buffering=True)
 
 
 class _Messages(io.FileIO):
@@ -214,15 +209,3 @@ def _discard_output() -> None:
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())
         os.close(devnull)
-
-
-def _replacement(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeEncodeError)
-    return "".join(map(_ascii, error.object[error.start : error.end])), error.end
-
-
-def _ascii(character: str) -> str:
-    if character in _PLAIN:
-        return _PLAIN[character]
-    bare = unicodedata.normalize("NFKD", character)[0]
-    return bare if bare.isascii() else "?"

@@ -11,7 +11,6 @@ import typer
 from rich.text import Text
 
 from gdnbench.origin import RESULTS
-from gdnbench.render.console import data_console
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Note, check_rows
 from gdnbench.verbs import options
@@ -195,15 +194,14 @@ def _check_ready(name: str, params: Mapping[str, Any]) -> ExitCode:
     return readiness.exit_code
 
 
-_SIGNS = {"passed": ("✓", "ok", "green"), "failed": ("✗", "FAIL", "bold red"), "unchecked": ("–", "-", "yellow")}  # noqa: RUF001
-"""By the status of a check: its sign, what stands for it where the terminal's encoding lacks it, and its colour."""
+_SIGNS = {"passed": ("✓", "green"), "failed": ("✗", "bold red"), "unchecked": ("-", "yellow")}
+"""By the status of a check: its sign, and its colour."""
 
 
 def _ready_text(readiness: Readiness) -> list[Block]:
-    has_signs = data_console().encoding.startswith("utf")
     checks = [
         (
-            Text(_SIGNS[check.status][0 if has_signs else 1], style=_SIGNS[check.status][2]),
+            Text(*_SIGNS[check.status]),
             check.name,
             check.what,
             "" if check.status == "passed" else shlex.join(check.command),
