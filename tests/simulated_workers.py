@@ -69,7 +69,7 @@ def _measure(task, by_id, on_event):
 def install(patch):
     """Has this process find that GPU alone, and ask the workers made up; `patch` replaces an attribute by its path."""
     patch("gdnbench.machine.gpus.list_gpus", lambda: (GPU,))
-    for place in ("remote.worker", "measure.start"):
+    for place in ("remote.job", "measure.start"):
         patch(f"gdnbench.{place}.list_gpus", lambda: (GPU,))
     patch("gdnbench.measure.start._warm", lambda _gpu: None)
     patch("gdnbench.score.run.WarmParent", lambda _environment: None)  # which would import torch and no more
