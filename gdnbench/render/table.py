@@ -43,7 +43,6 @@ class Column(Generic[R]):
     show: Callable[[R], Cell] | None = None  # what people see, by default `units.cell` of the value
     drop: int = 0  # 0: always stays; where the terminal is too narrow, the highest goes first
     only: str = ""  # the one of `csv` and `json` that has it; empty for both
-    meaning: str = ""  # for legends and the report
     style: str = ""  # of all of its cells; a cell that `show` gives as Text keeps its own
     right: bool = False
     fold: bool = False  # long cells go on in the next line, never cut

@@ -25,20 +25,10 @@ from gdnbench.stats.interval import Verdict
 
 R = TypeVar("R")
 
-KERNEL_MEANING = "first block's start to last block's end (CUPTI), and its interval"
-STREAM_MEANING = "median over rounds, and its interval; launch included"
-RATIO_MEANING = "baseline time / time; above 1 is faster"
 PLACE_WORDS = {Place.BEST: "BEST", Place.TIED: "TIES", Place.UNCLEAR: "UNCLEAR", Place.SLOWER: "SLOWER"}
 
 
-def bound_meaning(bound: str, *, by_kernel: bool) -> str:
-    """Returns the meaning of the heading `of bound`."""
-    return f"time of the {bound} / {'kernel time' if by_kernel else 'time, the launch in both'}"
-
-
-def time_column(
-    name: str, rows: Iterable[R], of: Callable[[R], Measurement | None], meaning: str = STREAM_MEANING, *, drop: int = 0
-) -> Column[R]:
+def time_column(name: str, rows: Iterable[R], of: Callable[[R], Measurement | None], *, drop: int = 0) -> Column[R]:
     """Returns the column of the times of `of(row)`, in one unit; rows sort by microseconds."""
     unit = time_unit(row.timing.time_us for row in map(of, rows) if row and row.timing)
 
@@ -51,7 +41,7 @@ def time_column(
         time = value(row)
         return unit.text(time.estimate) + plus_minus(time.relative_half_width) if time else ""
 
-    return Column("", value, f"{name} {unit.name}", show, drop=drop, right=True, meaning=meaning)
+    return Column("", value, f"{name} {unit.name}", show, drop=drop, right=True)
 
 
 def over_copy_column(heading: str, of: Callable[[R], Measurement | None]) -> Column[R]:
@@ -61,23 +51,22 @@ def over_copy_column(heading: str, of: Callable[[R], Measurement | None]) -> Col
         timed = of(row)
         return timed.timing.over_copy if timed and timed.timing else math.nan
 
-    meaning = "stream time over that of the same run's copying floor"
-    return Column("", value, heading, lambda row: number(value(row), ".3f"), right=True, meaning=meaning)
+    return Column("", value, heading, lambda row: number(value(row), ".3f"), right=True)
 
 
-def bound_column(heading: str, of: Callable[[R], Measurement | None], meaning: str, *, drop: int = 0) -> Column[R]:
+def bound_column(heading: str, of: Callable[[R], Measurement | None], *, drop: int = 0) -> Column[R]:
     """Returns the column of the bound's time over this time, `91.7%`; empty for a floor."""
 
     def value(row: R) -> float:
         timed = of(row)
         return timed.timing.sol if timed and timed.timing and timed.role.does_the_work else math.nan
 
-    return Column("", value, heading, lambda row: number(value(row), ".1%"), drop=drop, right=True, meaning=meaning)
+    return Column("", value, heading, lambda row: number(value(row), ".1%"), drop=drop, right=True)
 
 
-def count_column(heading: str, value: Callable[[R], int], meaning: str = "") -> Column[R]:
+def count_column(heading: str, value: Callable[[R], int]) -> Column[R]:
     """Returns a column of whole numbers; one below 0 stands for unknown."""
-    return Column("", value, heading, lambda row: count_text(value(row)), right=True, meaning=meaning)
+    return Column("", value, heading, lambda row: count_text(value(row)), right=True)
 
 
 def ratio_column(heading: str, of: Callable[[R], Measurement], *, drop: int = 0) -> Column[R]:
@@ -93,7 +82,7 @@ def ratio_column(heading: str, of: Callable[[R], Measurement], *, drop: int = 0)
     def show(row: R) -> Text:
         return Text(ratio_text(of(row)), style="dim" if of(row).role is Role.BASELINE else "")
 
-    return Column("", value, heading, show, drop=drop, right=True, meaning=RATIO_MEANING)
+    return Column("", value, heading, show, drop=drop, right=True)
 
 
 def ratio_text(row: Measurement) -> str:
@@ -123,4 +112,4 @@ def verdict_column(of: Callable[[R], Measurement]) -> Column[R]:
         found = value(row)
         return Text(found.value, style="dim") if isinstance(found, Role) else verdict_cell(found.value if found else "")
 
-    return Column("", value, "verdict", show, meaning="against the baseline")
+    return Column("", value, "verdict", show)

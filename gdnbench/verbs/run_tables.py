@@ -30,9 +30,7 @@ from gdnbench.store.measurements import read_clocks, read_run
 from gdnbench.store.samples import ROUNDS, read_rounds
 from gdnbench.store.tables import BuildRow, read_builds
 from gdnbench.verbs.measured_columns import (
-    KERNEL_MEANING,
     bound_column,
-    bound_meaning,
     count_column,
     ratio_column,
     time_column,
@@ -222,7 +220,7 @@ class WorkloadView:
 
         yield Column("", lambda line: line.row.case.label, "kernel", partial(_name, broken=broken), fold=True)
         if by_kernel:
-            yield time_column("kernel", lines, lambda line: line.kernel_time, KERNEL_MEANING)
+            yield time_column("kernel", lines, lambda line: line.kernel_time)
         stream = "stream" if by_kernel else "time" if info.on_gpu else "CPU time"
         yield time_column(stream, lines, lambda line: line.row, drop=5 if by_kernel else 0)
         if info.on_gpu:
@@ -231,17 +229,15 @@ class WorkloadView:
         yield ratio_column(versus, lambda line: line.row, drop=1)
         yield verdict_column(lambda line: line.row)
         if full:
-            yield count_column("regs", lambda line: line.row.registers, "registers a thread")
-            yield count_column("spill B", lambda line: line.row.spill_bytes, "bytes a thread that do not fit registers")
-            yield count_column("smem B", lambda line: line.row.shared_bytes, "static shared memory a block, bytes")
+            yield count_column("regs", lambda line: line.row.registers)
+            yield count_column("spill B", lambda line: line.row.spill_bytes)
+            yield count_column("smem B", lambda line: line.row.shared_bytes)
         if info.on_gpu:
-            yield _number_column("MHz", _clock, number, "median SM clock during the samples", 6)
+            yield _number_column("MHz", _clock, number, 6)
         if full:
             yield Column("", _notes_text, "notes", fold=True)
 
     def _rates(self) -> Iterator[Column[TimedLine]]:
-        per = "time" if self.kernel_times is None else "kernel time"
-
         def timed(line: TimedLine) -> Measurement | None:
             return line.row if self.kernel_times is None else line.kernel_time
 
@@ -252,12 +248,10 @@ class WorkloadView:
 
             return value
 
-        yield _number_column("GB/s", rate("bandwidth_gbs"), number, f"the least traffic of the op / {per}", 4)
+        yield _number_column("GB/s", rate("bandwidth_gbs"), number, 4)
         if self.flops:
-            meaning = f"the op's floating-point operations / {per}"
-            yield _number_column("TFLOP/s", rate("tflops"), tflops_text, meaning, 3)
-        meaning = bound_meaning("bound" if self.flops else "copying floor", by_kernel=self.kernel_times is not None)
-        yield bound_column("of bound", timed, meaning, drop=2)
+            yield _number_column("TFLOP/s", rate("tflops"), tflops_text, 3)
+        yield bound_column("of bound", timed, drop=2)
 
     def _fails_with_baseline(self, row: Measurement) -> bool:
         return row.role is Role.CONTROL and any(
@@ -278,9 +272,9 @@ def _not_printed(lines: Sequence[Text], workload: Workload, printed: set[str]) -
 
 
 def _number_column(
-    heading: str, value: Callable[[TimedLine], float], text: Callable[[float], str], meaning: str, drop: int
+    heading: str, value: Callable[[TimedLine], float], text: Callable[[float], str], drop: int
 ) -> Column[TimedLine]:
-    return Column("", value, heading, lambda line: text(value(line)), drop=drop, right=True, meaning=meaning)
+    return Column("", value, heading, lambda line: text(value(line)), drop=drop, right=True)
 
 
 def _name(line: TimedLine, *, broken: bool) -> Text:

@@ -167,14 +167,18 @@ def _text(
     if builds and not info.on_gpu:
         yield from build_blocks(builds)
     yield ""
-    confidence, margin = f"{info.settings['confidence']:.0%}", f"{info.settings['margin']:.2%}"
-    yield Note(
-        f"slower by: time over the best point's, paired by round; ±: {confidence} interval for the whole race.\n"
-        f"TIES: within {margin} of the best. A point that is SLOWER leaves the race, so it has fewer rounds.",
-        "meaning",
-    )
+    yield Note(sweep_legend(info), "meaning")
     yield from (one_for_all_text(sweep, one) for one in sweep.one_for_all)
     yield stored_note(folder, width)
+
+
+def sweep_legend(info: RunInfo) -> str:
+    """Returns the meanings of the columns of a sweep's tables."""
+    confidence, margin = f"{info.settings['confidence']:.0%}", f"{info.settings['margin']:.2%}"
+    return (
+        f"slower by: time over the best point's, paired by round; ±: {confidence} interval for the whole race.\n"
+        f"TIES: within {margin} of the best. A point that is SLOWER leaves the race, so it has fewer rounds."
+    )
 
 
 def _headline(info: RunInfo, sweep: Sweep, measurements: Sequence[Measurement]) -> Text:
@@ -191,8 +195,8 @@ def point_columns(sweep: Sweep, plateau: Plateau, points: Sequence[Point], rows:
     """Returns the columns of some points of a plateau; the last three are of their builds."""
     measured = {id(point): rows[point.label, point.workload] for point in points}
 
-    def count(heading: str, name: str, meaning: str) -> Column[Point]:
-        return count_column(heading, lambda point: getattr(measured[id(point)], name), meaning)
+    def count(heading: str, name: str) -> Column[Point]:
+        return count_column(heading, lambda point: getattr(measured[id(point)], name))
 
     def param(name: str) -> Column[Point]:
         return Column("", lambda point: point.params[name], name, lambda point: str(point.params[name]), right=True)
@@ -204,16 +208,15 @@ def point_columns(sweep: Sweep, plateau: Plateau, points: Sequence[Point], rows:
         timing = measured[id(point)].timing
         return timing.time_us if timing else math.nan
 
-    slower = "than the fastest, from paired rounds"
     return [
         *map(param, sweep.axes[plateau.kernel]),
         Column("", time_us, f"time {unit.name}", lambda point: unit.text(time_us(point), 3), right=True),
-        Column("", lambda point: point.slower_by, "slower by", _slower, right=True, meaning=slower),
+        Column("", lambda point: point.slower_by, "slower by", _slower, right=True),
         Column("", lambda point: point.place, "place", _place),
         Column("", lambda point: point.rounds, "rounds", right=True, drop=1),
-        count("regs", "registers", "registers a thread"),
-        count("spill", "spill_bytes", "bytes a thread that do not fit registers"),
-        count("smem", "shared_bytes", "static shared memory a block, bytes"),
+        count("regs", "registers"),
+        count("spill", "spill_bytes"),
+        count("smem", "shared_bytes"),
     ]
 
 

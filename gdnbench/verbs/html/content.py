@@ -134,11 +134,6 @@ class HtmlSection:
         """Its charts and those of its parts, in order."""
         return [*self.charts, *(chart for part in self.parts for chart in part.charts)]
 
-    @property
-    def all_tables(self) -> list[HtmlTable]:
-        """The tables of its parts, in order."""
-        return [part.table for part in self.parts if part.table]
-
 
 def failures_of(rows: Sequence[Measurement], *, workloads: bool = False) -> tuple[FailureGroup, ...]:
     """Groups cases without a time by status and reason."""

@@ -21,30 +21,22 @@ from gdnbench.verbs.html.content import HtmlCell, HtmlTable, control_cell, html_
 from gdnbench.verbs.html.report import ReportedRun, lead_line
 from gdnbench.verbs.html.run_section import run_section, sweep_section
 from gdnbench.verbs.measured_columns import (
-    KERNEL_MEANING,
     bound_column,
-    bound_meaning,
     over_copy_column,
     ratio_column,
     time_column,
     verdict_column,
 )
+from gdnbench.verbs.run_notes import legend
+from gdnbench.verbs.sweep import sweep_legend
 from gdnbench.wording import first_of, natural_key, plural
 
 MOST_PEERS = 3
 START = len("20260102-030405")  # characters of a run's id that are enough to name it
-_WORDS = {
-    "FASTER, SLOWER": "The whole interval of the speedup lies beyond the margin, {margin}.",
-    "SAME": "The whole interval lies within the margin: any difference is too small to care for.",
-    "UNCLEAR": "The interval crosses the margin; the notes say how many more rounds would settle it.",
-    "±": "Half of the {confidence} interval over rounds; of speedups, corrected for all comparisons (Holm).",
-    "floor": "A kernel that bounds what is possible: an empty one of the same grid, or one that only moves the bytes.",
-    "not separated": "The paired rounds leave open which is faster, or say that they tie.",
-}
-_SWEEP = {
-    "BEST, TIES": "The fastest point of a sweep, and those shown to lie within the margin of it.",
-    "simplest": "Of the points that tie, the one with the fewest params away from the kernel's defaults.",
-}
+_LEGEND = (
+    "not separated: the paired rounds leave open which is faster, or say that they tie. / copy: stream time over that "
+    "of the same run's copying floor. A/A: the baseline against itself, the run's noise."
+)
 
 
 def page_of(runs: Sequence[ReportedRun]) -> dict[str, Any]:
@@ -53,12 +45,11 @@ def page_of(runs: Sequence[ReportedRun]) -> dict[str, Any]:
         sweep_section(run, run.sweep, f"run-{number}") if run.sweep else run_section(run, f"run-{number}")
         for number, run in enumerate(runs, start=1)
     ]
-    summary = summary_table(runs)
     ops, devices = dict.fromkeys(run.info.op for run in runs), dict.fromkeys(run.info.device for run in runs)
     return {
         "title": f"{' and '.join(ops)} on {', '.join(devices)}",
         "subtitle": _subtitle(runs),
-        "summary": summary,
+        "summary": summary_table(runs),
         "warnings": [warning for run in runs for warning in _warnings(run)],
         "sections": sections,
         "run_ids": [run.info.run_id for run in runs],
@@ -71,7 +62,7 @@ def page_of(runs: Sequence[ReportedRun]) -> dict[str, Any]:
             }
         ),
         "version": __version__,
-        "words": _words(runs, [summary, *(table for section in sections for table in section.all_tables)]),
+        "legend": list(dict.fromkeys([_LEGEND, *map(_legend, runs)])),
     }
 
 
@@ -115,8 +106,7 @@ def _not_measured(rows: Sequence[Measurement]) -> list[str]:
 def summary_table(runs: Sequence[ReportedRun]) -> HtmlTable:
     """Makes a line per run and workload; of several runs without stream times, comparable in one run alone."""
     lines = [line for number, run in enumerate(runs, start=1) for line in summary_lines(run, f"run-{number}")]
-    bound = "bound" if any(flops_bind(run.rows) for run in runs) else "copying floor"
-    columns = _summary_columns(lines, bound, runs=len(runs), gpus=len({run.info.gpu for run in runs}))
+    columns = _summary_columns(lines, runs=len(runs), gpus=len({run.info.gpu for run in runs}))
     table = Table(tuple(columns), lines)
     return html_table(table, "summary-table", "The fastest kernel of each run and workload", filled=True)
 
@@ -198,15 +188,13 @@ def _ratio(line: SummaryLine) -> str:
     return f"{factor(line.speedup)} ({ends}{names} at {line.workload})"
 
 
-def _summary_columns(
-    lines: Sequence[SummaryLine], bound: str, *, runs: int, gpus: int
-) -> Iterator[Column[SummaryLine]]:
+def _summary_columns(lines: Sequence[SummaryLine], *, runs: int, gpus: int) -> Iterator[Column[SummaryLine]]:
     by_kernel = any(line.kernel_time for line in lines)
-    yield Column("", lambda line: str(line.workload), "workload", meaning="axes with their sizes")
+    yield Column("", lambda line: str(line.workload), "workload")
     if gpus > 1:
         yield Column("", lambda line: line.run.info.gpu, "GPU")
     yield Column("", _fastest, "fastest", fold=True)
-    yield time_column("kernel", lines, lambda line: line.kernel_time, KERNEL_MEANING)
+    yield time_column("kernel", lines, lambda line: line.kernel_time)
     if runs == 1:
         yield time_column("stream" if lines and lines[0].run.info.on_gpu else "CPU", lines, lambda line: line.stream)
     else:
@@ -215,12 +203,8 @@ def _summary_columns(
     yield verdict_column(lambda line: line.row)
     yield Column("", lambda line: line.run.info.baseline, "baseline")
     if by_kernel or runs == 1:
-        meaning = bound_meaning(bound, by_kernel=by_kernel)
-        yield bound_column("of bound", lambda line: line.kernel_time if by_kernel else line.row, meaning)
-    meaning = "the baseline against itself: the run's noise"
-    yield Column(
-        "", lambda line: control_cell(line.run.leading(line.run.at(line.workload))), "A/A", right=True, meaning=meaning
-    )
+        yield bound_column("of bound", lambda line: line.kernel_time if by_kernel else line.row)
+    yield Column("", lambda line: control_cell(line.run.leading(line.run.at(line.workload))), "A/A", right=True)
     yield Column("", _run, "run")
 
 
@@ -233,14 +217,10 @@ def _run(line: SummaryLine) -> HtmlCell:
     return HtmlCell(text=line.run.info.run_id[:START], sort=line.run.info.run_id, link=line.link)
 
 
-def _words(runs: Sequence[ReportedRun], tables: Sequence[HtmlTable]) -> dict[str, str]:
-    """Returns the meanings of all columns that have one, and of the words that stand in them."""
-    columns = {column.heading: column.meaning for table in tables for column in table.columns if column.meaning}
-    margins = ", ".join(dict.fromkeys(f"±{run.info.settings['margin']:.2%}" for run in runs))
-    levels = ", ".join(dict.fromkeys(f"{run.info.settings['confidence']:.0%}" for run in runs))
-    words = _WORDS | (_SWEEP if any(run.sweep for run in runs) else {})
-    meanings = {word: text.format(margin=margins, confidence=levels) for word, text in words.items()}
-    return {word: f"{text[0].upper()}{text[1:].rstrip('.')}." for word, text in (columns | meanings).items()}
+def _legend(run: ReportedRun) -> str:
+    if run.sweep:
+        return sweep_legend(run.info)
+    return legend(run.info, flops=flops_bind(run.rows), by_kernel=bool(run.kernel_times))
 
 
 _SETTINGS = {
