@@ -11,36 +11,19 @@ if TYPE_CHECKING:
     from gdnbench.catalog.catalog import Catalog
 
 
-def complete_kernels(ctx: Any, incomplete: str) -> list[str]:
-    """Names and presets, behind a comma as well."""
-    return _offered(ctx, incomplete, _kernels)
+Candidates = Callable[[Any, str], Iterable[str]]
 
 
-def complete_ops(ctx: Any, incomplete: str) -> list[str]:
-    """The ops of the catalog."""
-    return _offered(ctx, incomplete, _ops)
+def _completer(candidates: Candidates) -> Callable[[Any, str], list[str]]:
+    """Makes what Typer calls: those of the candidates that begin so; none where they cannot be found."""
 
+    def complete(ctx: Any, incomplete: str) -> list[str]:
+        try:
+            return [each for each in dict.fromkeys(candidates(ctx, incomplete)) if each.startswith(incomplete)]
+        except Exception:
+            return []
 
-def complete_runs(ctx: Any, incomplete: str) -> list[str]:
-    """Ids, labels and GPUs of stored runs, and published tables."""
-    return _offered(ctx, incomplete, _runs)
-
-
-def complete_stopped(ctx: Any, incomplete: str) -> list[str]:
-    """Ids of runs that were stopped."""
-    return _offered(ctx, incomplete, _stopped)
-
-
-def complete_targets(ctx: Any, incomplete: str) -> list[str]:
-    """The targets of `gdnbench.toml`."""
-    return _offered(ctx, incomplete, _targets)
-
-
-def _offered(ctx: Any, incomplete: str, candidates: Callable[[Any, str], Iterable[str]]) -> list[str]:
-    try:
-        return [each for each in dict.fromkeys(candidates(ctx, incomplete)) if each.startswith(incomplete)]
-    except Exception:
-        return []
+    return complete
 
 
 def _ops(_ctx: Any, _word: str) -> Iterable[str]:
@@ -99,3 +82,9 @@ def _stopped(ctx: Any, _word: str) -> Iterator[str]:
     results = (ctx.params or {}).get("results") or RESULTS
     infos = readable(list_runs(results, stopped=True)[::-1], read_info)
     yield from (info.run_id for info in infos if not info.complete)
+
+
+complete_kernels, complete_ops, complete_runs, complete_stopped, complete_targets = map(
+    _completer, (_kernels, _ops, _runs, _stopped, _targets)
+)
+"""Kernels with their presets, behind a comma as well; ops; stored runs and published tables; stopped runs; targets."""

@@ -98,23 +98,16 @@ def stopping(observer: Observer, is_unwanted: Callable[[], bool]) -> Observer:
     return observe
 
 
-Snapshot = dict[Path, tuple[int, int]]
-"""Size in bytes and time of the last change in nanoseconds, by file."""
-
-
 class SourceWatcher:
     """The files that a kernel's numbers may depend on: its folder's, those directly in its op's, and shared headers."""
 
     def __init__(self, folder: Path, op_folder: Path) -> None:
         self.folder, self._op_folder = folder, op_folder
-        self._seen, self._digest = self._snapshot(), self._read()
+        self._digest = self._read()
 
     def has_changed(self) -> bool:
         """Whether contents changed since the last call; a touch is no change, the end of a half-written file is one."""
-        now = self._snapshot()
-        if now == self._seen:
-            return False
-        self._seen, before, self._digest = now, self._digest, self._read()
+        before, self._digest = self._digest, self._read()
         return self._digest != before
 
     def _files(self) -> list[Path]:
@@ -124,13 +117,6 @@ class SourceWatcher:
         headers = (path for folder in shared for path in folder.rglob("*"))
         ops_files = (path for folder in above for path in folder.glob("*"))
         return sorted(path for path in (*own, *ops_files, *headers) if path.is_file())
-
-    def _snapshot(self) -> Snapshot:
-        snapshot: Snapshot = {}
-        for path in self._files():
-            with suppress(OSError):  # an editor is replacing the file
-                snapshot[path] = path.stat().st_size, path.stat().st_mtime_ns
-        return snapshot
 
     def _read(self) -> str:
         digest = hashlib.sha256()
