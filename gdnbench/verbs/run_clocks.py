@@ -15,7 +15,7 @@ from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
 from gdnbench.render.console import data_console
 from gdnbench.render.output import print_block
-from gdnbench.render.table import Block, Column, Note, Table, TextTable
+from gdnbench.render.table import Block, Column, Note, Table
 from gdnbench.render.units import NAME_STYLE, number, plus_minus, time_text
 from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row
@@ -100,7 +100,7 @@ def has_times(clocks: Clocks) -> bool:
     return any(row.timing for row in clocks.get("cupti", ()))
 
 
-def clock_blocks(info: RunInfo, measurements: Sequence[Measurement], clocks: Clocks, width: int) -> Iterator[Block]:
+def clock_blocks(info: RunInfo, measurements: Sequence[Measurement], clocks: Clocks) -> Iterator[Block]:
     """Yields one workload's cases by the own timer and further clocks, fastest first; nothing without further ones."""
     timed = [row for row in measurements if row.timing and row.role is not Role.CONTROL]
     if not any(clocks.values()) or not timed:
@@ -108,29 +108,22 @@ def clock_blocks(info: RunInfo, measurements: Sequence[Measurement], clocks: Clo
     timed.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
     gaps = gaps_of(measurements, clocks)
     yield ""
-
-    def table(*, roomy: bool) -> TextTable:
-        return TextTable(Table(tuple(_columns(info, clocks, gaps, roomy=roomy)), timed, gap=2 if roomy else 1))
-
-    whole = table(roomy=True)
-    yield whole if whole.width <= width else table(roomy=False)
+    yield Table(tuple(_columns(info, clocks, gaps)), timed)
     if gaps and not any(row.is_empty_floor and row.case.id in gaps for row in timed):
         yield Text("no split of the gap: the empty floor is not in this run", style="yellow")
     yield from (Text(_contradiction(*pair), style="yellow") for pair in contradictions(timed, clocks))
     yield from _warnings(clocks)
 
 
-def _columns(
-    info: RunInfo, clocks: Clocks, gaps: Mapping[str, ClockGap], *, roomy: bool
-) -> Iterator[Column[Measurement]]:
-    """Yields the columns; unless `roomy`, without NVBench's intervals, which the table above has."""
+def _columns(info: RunInfo, clocks: Clocks, gaps: Mapping[str, ClockGap]) -> Iterator[Column[Measurement]]:
+    """Yields the columns, without NVBench's intervals, which the table above has."""
 
     def column(heading: str, show: Callable[[Measurement], str], drop: int = 0) -> Column[Measurement]:
         return Column("", show, heading, drop=drop, right=True)
 
     compares = "processes" in info.settings and any(row.versus for rows in clocks.values() for row in rows)
     yield Column("", name_cell, "µs", fold=True)
-    yield column("NVBench", partial(_time, interval=roomy))
+    yield column("NVBench", lambda row: time_text(row.timing.time_us) if row.timing else "")
     for clock, rows in clocks.items():
         by_id = {row.case.id: row for row in rows}
         yield column(_TITLES[clock], partial(_clock_time, by_id))
@@ -148,19 +141,13 @@ def _gap(gaps: Mapping[str, ClockGap], row: Measurement) -> ClockGap:
 
 
 def _clock_time(by_id: Mapping[str, Measurement], row: Measurement) -> str:
-    other = by_id.get(row.case.id)
-    return _time(other, interval=True) if other else ""
+    timing = by_id[row.case.id].timing if row.case.id in by_id else None
+    return time_text(timing.time_us) + plus_minus(timing.relative_half_width) if timing else ""
 
 
 def _versus(by_id: Mapping[str, Measurement], row: Measurement) -> str:
     other = by_id.get(row.case.id)
     return ratio_text(other) if other else ""
-
-
-def _time(row: Measurement, *, interval: bool) -> str:
-    if row.timing is None:
-        return ""
-    return time_text(row.timing.time_us) + (plus_minus(row.timing.relative_half_width) if interval else "")
 
 
 def _contradiction(own: Measurement, other: Measurement) -> str:

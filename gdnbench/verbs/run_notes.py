@@ -192,10 +192,9 @@ def legend(info: RunInfo, *, flops: bool, over: str = "", by_kernel: bool = Fals
     return "\n".join(lines)
 
 
-def name_cell(row: Measurement, *, broken: bool = False) -> Text:
-    """Returns a row's label; `broken` puts its params on a line of their own."""
-    label = row.case.label.replace(":", "\n  :", 1) if broken else row.case.label
-    return Text(label, style="bold" if row.role is Role.BASELINE else "" if row.role.does_the_work else "dim")
+def name_cell(row: Measurement) -> Text:
+    """Returns a row's label."""
+    return Text(row.case.label, style="bold" if row.role is Role.BASELINE else "" if row.role.does_the_work else "dim")
 
 
 def notes_of(row: Measurement) -> list[str]:

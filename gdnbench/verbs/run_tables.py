@@ -22,7 +22,7 @@ from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.render.output import print_answer
-from gdnbench.render.table import Answer, Block, Column, Note, Table, TextTable
+from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.render.units import flops_bind, number, tflops_text, traffic
 from gdnbench.store.files import is_stored
 from gdnbench.store.info import RunInfo, workload_titles
@@ -110,8 +110,8 @@ def _text(
             continue
         clocked = {clock: rows_at(workload, each) for clock, each in clocks.items()}
         view = WorkloadView(info, rows, title, clocked.get("cupti", ()) if by_kernel else None, flops=flops)
-        yield from view.blocks(width, printed)
-        yield from clock_blocks(info, rows, clocked, width)
+        yield from view.blocks(printed)
+        yield from clock_blocks(info, rows, clocked)
     if builds and not info.on_gpu:
         yield from build_blocks(builds, printed)
     if result:
@@ -184,14 +184,15 @@ class WorkloadView:
     kernel_times: Sequence[Measurement] | None  # by CUPTI; None without: rates and shares of the bound are theirs
     flops: bool  # whether FLOPs bound some workload of the run
 
-    def blocks(self, width: int, printed: set[str]) -> Iterator[Block]:
+    def blocks(self, printed: set[str]) -> Iterator[Block]:
         """Yields what a terminal shows; `printed` has what was printed in full before, and is updated."""
         lines = self.lines()
         yield ""
         bound = f", bound by {'FLOPs' if flops_bind(self.rows) else 'copying'}" if self.flops and lines else ""
         yield Note(f"{self.title}  ({traffic(max(row.nbytes for row in self.rows))}{bound})", "title")
         if lines:
-            yield from self._table(lines, width)
+            yield Table(tuple(self.columns(lines)), lines)
+            yield from row_notes([line.row for line in lines])
         failed = [row for row in self.rows if row.status is not Status.OK and not self._fails_with_baseline(row)]
         yield from control_lines(self.rows)
         yield from _not_printed(inputs_lines(self.rows), self.rows[0].case.workload, printed)
@@ -204,21 +205,11 @@ class WorkloadView:
         timed.sort(key=lambda row: (_time_us(by_id.get(row.case.id)) if by_id else 0.0, _time_us(row)))
         return [TimedLine(row, by_id.get(row.case.id)) for row in timed]
 
-    def _table(self, lines: Sequence[TimedLine], width: int) -> Iterator[Block]:
-        def table(*, broken: bool) -> TextTable:
-            return TextTable(Table(tuple(self.columns(lines, broken=broken)), lines))
-
-        whole = table(broken=False)
-        yield whole if whole.width <= width else table(broken=True)
-        yield from row_notes([line.row for line in lines])
-
-    def columns(
-        self, lines: Sequence[TimedLine], *, broken: bool = False, full: bool = False
-    ) -> Iterator[Column[TimedLine]]:
-        """Yields the columns; `broken` puts a label's params on their own line; `full` adds builds and notes."""
+    def columns(self, lines: Sequence[TimedLine], *, full: bool = False) -> Iterator[Column[TimedLine]]:
+        """Yields the columns; `full` adds builds and notes."""
         info, by_kernel = self.info, self.kernel_times is not None
 
-        yield Column("", lambda line: line.row.case.label, "kernel", partial(_name, broken=broken), fold=True)
+        yield Column("", lambda line: line.row.case.label, "kernel", lambda line: name_cell(line.row), fold=True)
         if by_kernel:
             yield time_column("kernel", lines, lambda line: line.kernel_time)
         stream = "stream" if by_kernel else "time" if info.on_gpu else "CPU time"
@@ -275,10 +266,6 @@ def _number_column(
     heading: str, value: Callable[[TimedLine], float], text: Callable[[float], str], drop: int
 ) -> Column[TimedLine]:
     return Column("", value, heading, lambda line: text(value(line)), drop=drop, right=True)
-
-
-def _name(line: TimedLine, *, broken: bool) -> Text:
-    return name_cell(line.row, broken=broken)
 
 
 def _clock(line: TimedLine) -> float:

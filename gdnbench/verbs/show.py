@@ -228,7 +228,7 @@ _SHOWN = 6  # number of left-out cases that are named
 _TIMES = " \u00d7 "
 
 
-def _text(joint: Joint, width: int) -> Iterator[Block]:
+def _text(joint: Joint, _width: int) -> Iterator[Block]:
     info, over = joint.info, "rounds, processes and cards" if len(joint.cards) > 1 else "rounds and processes"
     yield _headline(joint)
     yield from warning_notes(joint.warnings)
@@ -242,8 +242,8 @@ def _text(joint: Joint, width: int) -> Iterator[Block]:
         clocks = {clock: rows_at(workload, each) for clock, each in joint.clocks.items()}
         kernel_times, title = clocks.get("cupti", ()) if by_kernel else None, titles.get(workload, str(workload))
         view = WorkloadView(info, rows, title, kernel_times, flops=flops)
-        yield from view.blocks(width, printed)
-        yield from clock_blocks(info, timed, clocks, width)
+        yield from view.blocks(printed)
+        yield from clock_blocks(info, timed, clocks)
     yield ""
     first = legend(info, flops=flops, over=over, by_kernel=by_kernel)
     yield Note("\n".join([first, *(LEGEND if joint.clocks else ())]), "meaning")
