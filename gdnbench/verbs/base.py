@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from gdnbench.errors import UsageError
 from gdnbench.verb_table import TABLE_VERBS, VERBS, VerbRow
-from gdnbench.verbs.complete import complete_targets
+from gdnbench.verbs.options import OnOption
 
 if TYPE_CHECKING:
     from gdnbench.mcp.tool import VerbParameter
@@ -196,16 +196,7 @@ ON = "on"
 _WORDS = "gdnbench.words"
 
 
-def _with_on(
-    on: Annotated[
-        str,
-        typer.Option(
-            metavar="TARGET",
-            help="Do it on a target of gdnbench.toml; by default here, or on the one target that has --gpu's model.",
-            autocompletion=complete_targets,
-        ),
-    ] = "",
-) -> None:
+def _with_on(on: OnOption = "") -> None:
     """Has the option that every `GpuVerb` has."""
 
 

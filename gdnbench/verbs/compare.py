@@ -9,7 +9,7 @@ import typer
 from gdnbench.errors import UnknownNameError
 from gdnbench.origin import RESULTS, out_option
 from gdnbench.verbs import options
-from gdnbench.verbs.complete import complete_kernels, complete_runs, complete_targets
+from gdnbench.verbs.complete import complete_kernels, complete_runs
 
 _OF_REVISIONS = ("gpu", "on", "shape", "suite", "profile", "rounds", "quick", "seed", "label", "quiet")
 _OF_RUNS = ("row", "col", "shown", "markdown")
@@ -54,14 +54,7 @@ def compare(
         ),
     ] = "",
     gpu: options.GpuOption = "auto",
-    on: Annotated[
-        str,
-        typer.Option(
-            metavar="TARGET",
-            help="Measure on a target of gdnbench.toml; by default here, or on the one target that has --gpu's model.",
-            autocompletion=complete_targets,
-        ),
-    ] = "",
+    on: options.OnOption = "",
     shape: options.ShapesOption = None,
     suite: options.SuiteOption = "",
     profile: options.ProfileOption = None,

@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Context
 
 from gdnbench.errors import ExitCode, GdnbenchError, UsageError
 from gdnbench.origin import RESULTS
-from gdnbench.verbs.complete import complete_kernels, complete_ops, complete_runs
+from gdnbench.verbs.complete import complete_kernels, complete_ops, complete_runs, complete_targets
 from gdnbench.wording import first_of, plural
 
 if TYPE_CHECKING:
@@ -22,12 +22,17 @@ if TYPE_CHECKING:
     from gdnbench.measure.plan import Outlook
 
 
-_ONE = "A name, with params after colons: decode-v4, decode-triton:BV=16."
-_MANY = "Names or globs, params after colons: decode-v4 'decode-v1*' decode-triton:BV=16."
+def _names(help: str) -> Any:
+    return typer.Argument(metavar="KERNEL", help=help, autocompletion=complete_kernels, show_default=False)
+
 
 KernelArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="KERNEL", help=_ONE, autocompletion=complete_kernels, show_default=False)
+    list[str] | None, _names("A name, with params after colons: decode-v4, decode-triton:BV=16.")
 ]
+KernelsArgument = Annotated[
+    list[str] | None, _names("Names or globs, params after colons: decode-v4 'decode-v1*' decode-triton:BV=16.")
+]
+ProfiledArgument = Annotated[list[str] | None, _names("Names or globs, params after colons; with --import, files.")]
 BudgetOption = Annotated[str, typer.Option(metavar="TIME", help="What measuring may take: 90s, 2m.")]
 StepLimitOption = Annotated[
     float,
@@ -61,18 +66,6 @@ SuiteOption = Annotated[
 ]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be built and measured, and about how long; do nothing.")
-]
-KernelsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="KERNEL", help=_MANY, autocompletion=complete_kernels, show_default=False)
-]
-ProfiledArgument = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="KERNEL",
-        help="Names or globs, params after colons; with --import, files.",
-        autocompletion=complete_kernels,
-        show_default=False,
-    ),
 ]
 KernelsOption = Annotated[
     list[str] | None,
@@ -139,6 +132,14 @@ ProfilesOption = Annotated[Path, typer.Option("--profiles", readable=False, help
 LedgerOption = Annotated[Path, typer.Option("--ledger", readable=False, help="The file of the ledger.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")]
+OnOption = Annotated[
+    str,
+    typer.Option(
+        metavar="TARGET",
+        help="Do it on a target of gdnbench.toml; by default here, or on the one target that has --gpu's model.",
+        autocompletion=complete_targets,
+    ),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
