@@ -44,24 +44,31 @@ def time_column(name: str, rows: Iterable[R], of: Callable[[R], Measurement | No
     return Column("", value, f"{name} {unit.name}", show, drop=drop, right=True)
 
 
-def over_copy_column(heading: str, of: Callable[[R], Measurement | None]) -> Column[R]:
-    """Returns the column of a time over that of the run's copying floor, `1.029`."""
+def timing_column(
+    heading: str,
+    of: Callable[[R], Measurement | None],
+    field: str,
+    text: Callable[[float], str] = number,
+    *,
+    drop: int = 0,
+) -> Column[R]:
+    """Returns the column of a number that the timing of `of(row)` has, empty without a time."""
 
     def value(row: R) -> float:
         timed = of(row)
-        return timed.timing.over_copy if timed and timed.timing else math.nan
+        return float(getattr(timed.timing, field)) if timed and timed.timing else math.nan
 
-    return Column("", value, heading, lambda row: number(value(row), ".3f"), right=True)
+    return Column("", value, heading, lambda row: text(value(row)), drop=drop, right=True)
 
 
 def bound_column(heading: str, of: Callable[[R], Measurement | None], *, drop: int = 0) -> Column[R]:
     """Returns the column of the bound's time over this time, `91.7%`; empty for a floor."""
 
-    def value(row: R) -> float:
+    def working(row: R) -> Measurement | None:
         timed = of(row)
-        return timed.timing.sol if timed and timed.timing and timed.role.does_the_work else math.nan
+        return timed if timed and timed.role.does_the_work else None
 
-    return Column("", value, heading, lambda row: number(value(row), ".1%"), drop=drop, right=True)
+    return timing_column(heading, working, "sol", lambda share: number(share, ".1%"), drop=drop)
 
 
 def count_column(heading: str, value: Callable[[R], int]) -> Column[R]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table
-from gdnbench.render.units import flops_bind, number, tflops_text, traffic
+from gdnbench.render.units import flops_bind, tflops_text, traffic
 from gdnbench.store.files import is_stored
 from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks, read_run
@@ -34,6 +34,7 @@ from gdnbench.verbs.measured_columns import (
     count_column,
     ratio_column,
     time_column,
+    timing_column,
     verdict_column,
 )
 from gdnbench.verbs.run_clocks import LEGEND, Clocks, clock_blocks, flat_rows, has_times, run_document, suite_rows
@@ -224,24 +225,17 @@ class WorkloadView:
             yield count_column("spill B", lambda line: line.row.spill_bytes)
             yield count_column("smem B", lambda line: line.row.shared_bytes)
         if info.on_gpu:
-            yield _number_column("MHz", _clock, number, 6)
+            yield timing_column("MHz", lambda line: line.row, "sm_mhz", drop=6)
         if full:
-            yield Column("", _notes_text, "notes", fold=True)
+            yield Column("", lambda line: "; ".join(notes_of(line.row)), "notes", fold=True)
 
     def _rates(self) -> Iterator[Column[TimedLine]]:
         def timed(line: TimedLine) -> Measurement | None:
             return line.row if self.kernel_times is None else line.kernel_time
 
-        def rate(field: str) -> Callable[[TimedLine], float]:
-            def value(line: TimedLine) -> float:
-                row = timed(line)
-                return float(getattr(row.timing, field)) if row and row.timing else math.nan
-
-            return value
-
-        yield _number_column("GB/s", rate("bandwidth_gbs"), number, 4)
+        yield timing_column("GB/s", timed, "bandwidth_gbs", drop=4)
         if self.flops:
-            yield _number_column("TFLOP/s", rate("tflops"), tflops_text, 3)
+            yield timing_column("TFLOP/s", timed, "tflops", tflops_text, drop=3)
         yield bound_column("of bound", timed, drop=2)
 
     def _fails_with_baseline(self, row: Measurement) -> bool:
@@ -260,20 +254,6 @@ def _not_printed(lines: Sequence[Text], workload: Workload, printed: set[str]) -
     new = [line for mark, line in marked.items() if mark not in printed]
     printed.update(marked)
     return new
-
-
-def _number_column(
-    heading: str, value: Callable[[TimedLine], float], text: Callable[[float], str], drop: int
-) -> Column[TimedLine]:
-    return Column("", value, heading, lambda line: text(value(line)), drop=drop, right=True)
-
-
-def _clock(line: TimedLine) -> float:
-    return line.row.timing.sm_mhz if line.row.timing else math.nan
-
-
-def _notes_text(line: TimedLine) -> str:
-    return "; ".join(notes_of(line.row))
 
 
 def build_blocks(builds: Sequence[BuildRow], printed: Collection[str] = ()) -> Iterator[Block]:

@@ -126,9 +126,7 @@ def print_sweep(folder: Path, *, json: bool, csv: bool, dispatch: bool) -> None:
     (info, measurements), sweep = read_run(folder), read_sweep(folder)
     if sweep is None:
         raise UsageError(f"{info.run_id} is not a sweep", "`gdnbench sweep` makes one: see `gdnbench sweep -h`")
-    rows_of = {(row.case.label, row.case.workload) for row in measurements}
-    if not all((point.label, point.workload) in rows_of for point in sweep.points):
-        raise RunFormatError(f"{folder}: sweep.json and measurements.csv differ", "the sweep is damaged; sweep anew")
+    check_points(folder, sweep, measurements)
     if dispatch:
         print_text(_dispatch_text(info, sweep))
         return
@@ -143,6 +141,13 @@ def print_sweep(folder: Path, *, json: bool, csv: bool, dispatch: bool) -> None:
         next=next_words(info, folder, "--emit-dispatch" if sweep.plateaus else "--csv"),
     )
     print_answer(answer, json=json, csv=csv)
+
+
+def check_points(folder: Path, sweep: Sweep, measurements: Sequence[Measurement]) -> None:
+    """Raises RunFormatError for a sweep with a point that was not measured."""
+    rows = {(row.case.label, row.case.workload) for row in measurements}
+    if not all((point.label, point.workload) in rows for point in sweep.points):
+        raise RunFormatError(f"{folder}: sweep.json and measurements.csv differ", "the sweep is damaged; sweep anew")
 
 
 def _text(

@@ -15,21 +15,21 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.render.table import Column, Table
-from gdnbench.render.units import factor, flops_bind
+from gdnbench.render.units import factor, flops_bind, number
 from gdnbench.report.charts.selection import kind_of, time_us
 from gdnbench.verbs.html.content import HtmlCell, HtmlTable, control_cell, html_table
 from gdnbench.verbs.html.report import ReportedRun, lead_line
 from gdnbench.verbs.html.run_section import run_section, sweep_section
 from gdnbench.verbs.measured_columns import (
     bound_column,
-    over_copy_column,
     ratio_column,
     time_column,
+    timing_column,
     verdict_column,
 )
 from gdnbench.verbs.run_notes import legend
 from gdnbench.verbs.sweep import sweep_legend
-from gdnbench.wording import first_of, natural_key, plural
+from gdnbench.wording import first_of, plural
 
 MOST_PEERS = 3
 START = len("20260102-030405")  # characters of a run's id that are enough to name it
@@ -83,24 +83,12 @@ def _when(timestamp: str) -> str:
 
 
 def _warnings(run: ReportedRun) -> list[str]:
-    failed = [] if run.sweep else _not_measured(run.rows)
     own = [*run.info.warnings]
     if not run.info.complete:
         own.append("partial: some cases or rounds were not measured")
-    if failed:
-        own.append(f"not measured: {', '.join(failed)}")
+    if not run.sweep and (count := len({row.case.label for row in run.rows if row.status.is_failure})):
+        own.append(f"not measured everywhere: {plural(count, 'kernel')}, named below with their reasons")
     return [f"{run.info.run_id}: {warning}" for warning in own]
-
-
-def _not_measured(rows: Sequence[Measurement]) -> list[str]:
-    """Returns the kernels that lack a time they should have, with the number of workloads unless it is all."""
-    message = []
-    failed = {row.case.label for row in rows if row.status.is_failure and row.role is not Role.CONTROL}
-    for label in sorted(failed, key=natural_key):
-        own = [row for row in rows if row.case.label == label and row.role is not Role.CONTROL]
-        count = sum(row.status.is_failure for row in own)
-        message.append(label if count == len(own) else f"{label} at {count} of {len(own)} workloads")
-    return message
 
 
 def summary_table(runs: Sequence[ReportedRun]) -> HtmlTable:
@@ -198,7 +186,7 @@ def _summary_columns(lines: Sequence[SummaryLine], *, runs: int, gpus: int) -> I
     if runs == 1:
         yield time_column("stream" if lines and lines[0].run.info.on_gpu else "CPU", lines, lambda line: line.stream)
     else:
-        yield over_copy_column("/ copy", lambda line: line.stream)
+        yield timing_column("/ copy", lambda line: line.stream, "over_copy", lambda ratio: number(ratio, ".3f"))
     yield ratio_column("speedup", lambda line: line.row)
     yield verdict_column(lambda line: line.row)
     yield Column("", lambda line: line.run.info.baseline, "baseline")

@@ -15,7 +15,7 @@ import typer
 
 from gdnbench.analyse.suite import FastestKernel, fastest_of
 from gdnbench.codec import finite
-from gdnbench.errors import MachineError, RunFormatError
+from gdnbench.errors import MachineError
 from gdnbench.model.measurement import Measurement, Sweep
 from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
@@ -33,6 +33,7 @@ from gdnbench.store.samples import ROUNDS, CaseRounds, read_case_rounds
 from gdnbench.store.tables import read_sweep
 from gdnbench.verbs.complete import complete_runs
 from gdnbench.verbs.options import ResultsOption
+from gdnbench.verbs.sweep import check_points
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
@@ -174,24 +175,17 @@ def read_stored(folder: Path) -> ReportedRun:
     compared = any(row.versus for row in rows)
     kernel_times = [row if compared else replace(row, versus=None) for row in read_clocks(folder).get("cupti", ())]
     rounds = read_case_rounds(folder) if is_stored(folder / ROUNDS) else {}
-    stored = ReportedRun(
+    sweep = read_sweep(folder)
+    if sweep:
+        check_points(folder, sweep, rows)
+    return ReportedRun(
         folder=folder,
         info=info,
         rows=tuple(rows),
         kernel_times={row.case.id: row for row in kernel_times if row.timing},
         rounds=rounds,
-        sweep=read_sweep(folder),
+        sweep=sweep,
     )
-    _check_sweep(stored)
-    return stored
-
-
-def _check_sweep(stored: ReportedRun) -> None:
-    known = {(row.case.label, row.case.workload) for row in stored.rows}
-    points = stored.sweep.points if stored.sweep else ()
-    if not all((point.label, point.workload) in known for point in points):
-        hint = "the sweep is damaged; sweep anew, or leave it out"
-        raise RunFormatError(f"{stored.folder}: sweep.json and measurements.csv differ", hint)
 
 
 def lead_line(stored: ReportedRun) -> str:
