@@ -21,7 +21,7 @@ def _work(name="decode-v9", workload=None, gpu="h200"):
 
 def test_bytes_flops_and_balance_are_those_of_a_hand_calculation():
     work = _work(workload=decode_at(B=64))
-    sizes = {each.name: each.nbytes for each in work.tensors}
+    sizes = {each.name: each.bytes for each in work.tensors}
     assert sizes["state"] == sizes["new_state"] == 64 * 8 * 128 * 128 * 4
     assert (sizes["q"], sizes["a"], sizes["A_log"]) == (64 * 4 * 128 * 2, 64 * 8 * 2, 8 * 4)
     flops, nbytes = 64 * 8 * 128 * (7 * 128 + 3), sum(sizes.values())

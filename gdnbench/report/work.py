@@ -7,7 +7,7 @@ the maker's data sheet. What is not declared or not rated is left out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from gdnbench.catalog.entry import CatalogEntry
@@ -16,7 +16,6 @@ from gdnbench.model.case import Variant
 from gdnbench.model.declaration import TensorSpec
 from gdnbench.model.gpu import Precision
 from gdnbench.model.kernel import CudaKernel, TritonKernel
-from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
 from gdnbench.render.table import Block, Column, Note, Table
 from gdnbench.render.units import tflops_text
@@ -31,7 +30,7 @@ class TensorBytes:
     use: str  # `read`, `written` or `scratch`
     sizes: tuple[int, ...]
     dtype: str
-    nbytes: int
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Work:
 
     def total(self, use: str) -> int:
         """The bytes of all tensors of a use."""
-        return sum(each.nbytes for each in self.tensors if each.use == use)
+        return sum(each.bytes for each in self.tensors if each.use == use)
 
     @property
     def intensity(self) -> float | None:
@@ -78,16 +77,7 @@ class Work:
     def document(self) -> dict[str, Any]:
         """The work as JSON has it."""
         return {
-            "tensors": [
-                {
-                    "name": each.name,
-                    "use": each.use,
-                    "sizes": list(each.sizes),
-                    "dtype": each.dtype,
-                    "bytes": each.nbytes,
-                }
-                for each in self.tensors
-            ],
+            "tensors": [asdict(each) for each in self.tensors],
             "read_bytes": self.total("read"),
             "written_bytes": self.total("written"),
             "least_bytes": self.least_bytes,
@@ -111,11 +101,8 @@ def work_of(entry: CatalogEntry, variant: Variant, workload: Workload, gpu: str)
         *(_tensor(each, "written", named) for each in op.outputs),
         *(_tensor(each, "scratch", sizes) for each in scratch),
     )
-    return Work(tensors, op.traffic_bytes(workload), _flops(op, workload), spec_of(gpu), op.instead)
-
-
-def _flops(op: Op, workload: Workload) -> Mapping[Precision, int]:
-    return {precision: count for precision, count in op.flops(workload).items() if count}
+    flops = {precision: count for precision, count in op.flops(workload).items() if count}
+    return Work(tensors, op.traffic_bytes(workload), flops, spec_of(gpu), op.instead)
 
 
 def _tensor(spec: TensorSpec, use: str, named: Mapping[str, int]) -> TensorBytes:
@@ -127,15 +114,15 @@ _LEAST_SHARE = 0.01  # of all tensors' bytes: smaller ones stand in one row
 
 def work_blocks(work: Work) -> Iterator[Block]:
     """Yields the table of bytes, and lines on FLOPs and peaks below it."""
-    every = sum(each.nbytes for each in work.tensors)
-    large = [each for each in work.tensors if each.nbytes >= _LEAST_SHARE * every]
-    small = [each for each in work.tensors if each.nbytes < _LEAST_SHARE * every]
+    every = sum(each.bytes for each in work.tensors)
+    large = [each for each in work.tensors if each.bytes >= _LEAST_SHARE * every]
+    small = [each for each in work.tensors if each.bytes < _LEAST_SHARE * every]
     if len(small) == 1:
         large, small = [*large, *small], []
-    rows = [(each.name, each.use, " x ".join(map(str, each.sizes)), each.dtype, each.nbytes) for each in large]
+    rows = [(each.name, each.use, " x ".join(map(str, each.sizes)), each.dtype, each.bytes) for each in large]
     if small:
         names = ", ".join(each.name for each in small)
-        rows.append((f"{len(small)} others", "", names, "", sum(each.nbytes for each in small)))
+        rows.append((f"{len(small)} others", "", names, "", sum(each.bytes for each in small)))
     yield Table(_COLUMNS, rows, notes=[Note(line, "legend") for line in work_lines(work)])
 
 
