@@ -99,11 +99,6 @@ def functions_folder() -> Path:
     return cache_root() / "functions"
 
 
-def index_folder() -> Path:
-    """Where the indexes of folders of runs are kept."""
-    return cache_root() / "runs"
-
-
 @contextmanager
 def writing_cache(what: str) -> Iterator[None]:
     """Raises MachineError for an OSError below: gdnbench cannot write `what`, and the cache may have another folder."""

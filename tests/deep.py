@@ -117,7 +117,6 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, Kept]] = {
         "test_regular_file.py::test_a_run_whose_files_are_no_files_ends_every_verb_in_a_known_code": 1,
         "test_remote_archive.py::test_a_hostile_stream_is_refused_by_what_it_holds_and_not_by_what_it_says": 10,
         "test_report_html.py::test_a_damaged_run_is_named_and_the_last_report_stays": 2,
-        "test_store_index.py::test_an_index_that_does_not_fit_is_thrown_away_in_silence": 1,
     },
     "Declarations that hang or kill their process, through further fields and verbs": {
         "test_catalog_catalog.py::test_a_broken_kernel_is_listed_with_its_reason_and_stops_nothing": 9,

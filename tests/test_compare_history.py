@@ -138,7 +138,7 @@ def test_a_damaged_run_is_left_out_and_named(tmp_path):
         cells, at = first.split(","), header.split(",").index("time_us")
         file.write_text("".join([header, ",".join([*cells[:at], time, *cells[at + 1 :]]), *lines]))
     with pytest.warns(LeftOutWarning) as warned:
-        assert len(load_stored_runs(tmp_path)) == 1
+        assert len(history(tmp_path).rows) == 1
     assert [str(warning.message)[:8] for warning in warned] == [f"202601{day:02}" for day in (3, 4, 5, 7, 8, 9, 10)]
 
 

@@ -9,105 +9,67 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from statistics import median
 
-import msgspec
 import numpy as np
 
 from gdnbench.analyse.comparison import ConditionChange, changes_between, method_of
-from gdnbench.analyse.figure import Figure, FigureSource, KernelTime
+from gdnbench.analyse.figure import Figure, FigureSource
 from gdnbench.analyse.ratio import ratio_within_run
-from gdnbench.analyse.run_change import RunPair, TimeKind, own_sd
+from gdnbench.analyse.run_change import RunPair, TimeKind
 from gdnbench.analyse.runs import StoredCase, StoredRun
 from gdnbench.catalog.entry import label_parts
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.model.declaration import Params, ParamValue
 from gdnbench.model.gpu import CPU, gpu_slug
 from gdnbench.model.op import DEFAULT_SUITE, Op
-from gdnbench.model.status import Role, Status
+from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.stats.interval import Comparison, Interval, Verdict, judge
+from gdnbench.store.find import readable
 from gdnbench.wording import did_you_mean, first_of, natural_key
 
 CONFIDENCE = 0.95
-_FIELDS = ("kernel", "timer", "time_us", "low_us", "high_us", "role", "status", "reason", "source_hash")
-_Ends = tuple[float, float, float]
 
 
-class _InRun(msgspec.Struct, array_like=True):
-    kernel: str
-    timer: str
-    time_us: float
-    low_us: float
-    high_us: float
-    role: Role
-    status: Status
-    reason: str
-    source_hash: str
-    params: dict[str, ParamValue]
-    ratio: _Ends | None
-    kernel_us: float | None
+@dataclass(frozen=True)
+class Since:
+    """A kernel's change from one run to another: the time before / the time now."""
 
-
-class Since(msgspec.Struct, array_like=True):
-    """A kernel's change from one run to another: estimate and ends of the time before / the time now."""
-
-    ends: _Ends
+    speedup: Interval
     kind: TimeKind
     scatter: float
 
 
 def read_in_run(run: StoredRun, label: str, workload: Workload, anchor: str) -> tuple[Figure, Interval | None]:
-    """A kernel's figure in a run, without its rounds, and its ratio to the anchor, None without common rounds."""
-
-    def read(_: object) -> _InRun:
-        figure = _find(run.source, label, workload)
-        known = {name: getattr(figure, name) for name in _FIELDS}
-        kernel_us = figure.kernel_time.time_us if figure.kernel_time else None
-        ratio = _ratio(run.source, figure, anchor)
-        return _InRun(params=dict(figure.params), ratio=ratio, kernel_us=kernel_us, **known)
-
-    question = f"row {_question(run.op, label, workload)} {anchor}"
-    found = run.index.answer(question, run.folder, run.stamp, _InRun, read)
-    known = {name: getattr(found, name) for name in _FIELDS}
-    known["kernel_time"] = KernelTime(time_us=found.kernel_us) if found.kernel_us else None
-    figure = Figure(op=run.op, label=label, workload=workload, params=Params(found.params), **known)
-    return figure, Interval(*found.ratio) if found.ratio else None
+    """A kernel's figure in a run, and its ratio to the anchor, None without common rounds."""
+    figure = _find(run.source, label, workload)
+    return figure, _ratio(run.source, figure, anchor)
 
 
 def read_since(before: StoredRun, run: StoredRun, label: str, workload: Workload) -> Since:
     """What a kernel that has rounds in two runs changed by from one to the other."""
-
-    def read(_: object) -> Since:
-        runs = RunPair(before.source, run.source)
-        old, new = (_find(each.source, label, workload) for each in (before, run))
-        kind = runs.kind_of(old, new)
-        change = runs.change(old, new, kind)
-        assert change
-        # The components after those of the rounds are of a difference of two runs.
-        scatter = math.sqrt(sum(part.value for part in change.components[2:]) / 2.0)
-        return Since(astuple(change.speedup(CONFIDENCE)), kind, scatter)
-
-    question, stamp = f"since {_question(run.op, label, workload)}", f"{before.name} {before.stamp} {run.stamp}"
-    return run.index.answer(question, run.folder, stamp, Since, read)
-
-
-def _question(op: str, label: str, workload: Workload) -> str:
-    return f"{label} {workload.cells} {workload.inputs} {[own_sd(op, launches) for launches in (1, 2)]}"
+    runs = RunPair(before.source, run.source)
+    old, new = (_find(each.source, label, workload) for each in (before, run))
+    kind = runs.kind_of(old, new)
+    change = runs.change(old, new, kind)
+    assert change
+    # The components after those of the rounds are of a difference of two runs.
+    scatter = math.sqrt(sum(part.value for part in change.components[2:]) / 2.0)
+    return Since(change.speedup(CONFIDENCE), kind, scatter)
 
 
 def _find(source: FigureSource, label: str, workload: Workload) -> Figure:
     return next(each for each in source.figures if each.label == label and each.workload == workload)
 
 
-def _ratio(source: FigureSource, figure: Figure, anchor: str) -> _Ends | None:
+def _ratio(source: FigureSource, figure: Figure, anchor: str) -> Interval | None:
     other = next((each for each in source.figures if (each.label, each.workload) == (anchor, figure.workload)), None)
     if other is None or not figure.rounds_us.size or figure.rounds_us.shape != other.rounds_us.shape:
         return None
     paired = ratio_within_run(source, [figure], [other])
-    return astuple(paired.speedup(CONFIDENCE)) if paired.n else None
+    return paired.speedup(CONFIDENCE) if paired.n else None
 
 
 DEFAULT_STEP_MARGIN = 0.01  # one percent: ratios at batch 1 repeat that closely
@@ -171,16 +133,24 @@ def history_of(
     newest: int | None = None,
 ) -> History:
     """The history of a kernel at a workload over runs of one GPU model, oldest first; rows for the `newest` runs."""
-    having = [(run, case) for run in runs if (case := run.case(label, workload))]
+    having = _without_damaged([(run, case) for run in runs if (case := run.case(label, workload))], newest)
     anchor = _choose_anchor([run for run, _ in having], label, workload)
     followed = _Followed(having, label, workload, anchor)
     first = 0 if newest is None else max(len(having) - newest, 0)
     rows = [followed.row(place, margin) for place in range(first, len(having))]
-    if having:
-        having[0][0].index.save()
     scatters = [row.scatter for row in rows if not math.isnan(row.scatter)]
     scatter = median(scatters) if scatters else math.nan
     return History(label, gpu, workload, anchor, scatter, margin, tuple(rows), first)
+
+
+def _without_damaged(
+    having: Sequence[tuple[StoredRun, StoredCase]], newest: int | None
+) -> list[tuple[StoredRun, StoredCase]]:
+    """Leaves out those of the newest runs whose rounds cannot be read, with a warning; older ones are not tried."""
+    older = having[: max(len(having) - newest, 0)] if newest is not None else []
+    sources = {run.folder: run for run, _ in having[len(older) :]}
+    whole = {source.name for source in readable(sources, lambda folder: sources[folder].source)}
+    return [*older, *(each for each in having[len(older) :] if each[0].name in whole)]
 
 
 class _Followed:
@@ -204,11 +174,10 @@ class _Followed:
             return row
         before = self._having[peer][0]
         since = read_since(before, run, self._label, self._workload)
-        speedup = Interval(*since.ends)
         return replace(
             row,
             since=before.name,
-            change=Comparison(speedup, judge(speedup, margin)),
+            change=Comparison(since.speedup, judge(since.speedup, margin)),
             kind=since.kind,
             scatter=since.scatter,
             causes=self._changes(peer, place),
@@ -227,11 +196,11 @@ class _Followed:
 def _choose_anchor(runs: Sequence[StoredRun], label: str, workload: Workload) -> str:
     """The copying floor if it is in at least half as many runs as the baseline; else the most frequent baseline."""
     floors, baselines = Counter[str](), Counter[str]()
-    for cases, count in Counter(run.cases for run in runs).items():
-        for each in cases.every:
-            if each.has_rounds and each.workload == workload and each.label != label:
-                floors[each.label] += count if each.role is Role.FLOOR and each.moves_bytes else 0
-                baselines[each.label] += count if each.role is Role.BASELINE else 0
+    for run in runs:
+        for each in run.cases.every:
+            if each.has_time and each.workload == workload and each.label != label:
+                floors[each.label] += each.role is Role.FLOOR and each.moves_bytes
+                baselines[each.label] += each.role is Role.BASELINE
     (floor, with_floor), (baseline, with_baseline) = (
         max(((label, count) for label, count in labels.items() if count), key=itemgetter(1), default=("", 0))
         for labels in (floors, baselines)
@@ -306,7 +275,7 @@ def usual_workloads(runs: Sequence[StoredRun], label: str, gpu: str, op: Op) -> 
 
 
 def _cases(runs: Sequence[StoredRun], label: str, gpu: str) -> list[StoredCase]:
-    return [case for cases in {run.cases for run in runs if run.gpu == gpu} for case in cases.by_label.get(label, ())]
+    return [case for run in runs if run.gpu == gpu for case in run.cases.by_label.get(label, ())]
 
 
 def _has_time(run: StoredRun, label: str) -> bool:
@@ -321,5 +290,4 @@ def check_margin(margin: float) -> None:
 
 def with_axes_of(runs: Sequence[StoredRun], op: Op) -> list[StoredRun]:
     """The op's runs at workloads of its present axes: axes that a run lacks have their defaults."""
-    completed = {cases: cases.with_axes_of(op.workloads) for cases in {run.cases for run in runs}}
-    return [replace(run, axes=op.workloads, cases=completed[run.cases]) for run in runs]
+    return [replace(run, axes=op.workloads, cases=run.cases.with_axes_of(op.workloads)) for run in runs]

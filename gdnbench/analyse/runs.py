@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from functools import cache, cached_property, lru_cache
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
 from gdnbench.analyse.figure import Figure, FigureSource, KernelTime, SourceKind
@@ -19,12 +18,10 @@ from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.process.events import Observer, PhaseBegun, UnitDone, ignore
-from gdnbench.store.files import MEASUREMENTS
 from gdnbench.store.find import list_runs, readable
-from gdnbench.store.index import RunIndex, stamp_of
-from gdnbench.store.info import INFO, RunInfo, read_info
-from gdnbench.store.measurements import read_by_clock
-from gdnbench.store.samples import ROUNDS, CaseRounds, read_case_rounds
+from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.measurements import read_by_clock, read_measurements
+from gdnbench.store.samples import CaseRounds, read_case_rounds
 from gdnbench.store.schema import GpuDocument
 
 VERSIONS = ("torch", "triton", "cuda-bench", "cuda-core", "nvidia-cuda-nvrtc", "fla-core", "flashinfer-python")
@@ -44,13 +41,12 @@ class StoredCase(NamedTuple):
     role: Role
     timer: str
     has_time: bool
-    has_rounds: bool
     moves_bytes: bool
 
 
 @dataclass(frozen=True, eq=False)
 class StoredCases:
-    """The cases of a run in the order of its file. Runs that have the same ones share them."""
+    """The cases of a run in the order of its file."""
 
     every: tuple[StoredCase, ...]
 
@@ -67,42 +63,54 @@ class StoredCases:
         return StoredCases(tuple(case._replace(workload=axes.completed(case.workload)) for case in self.every))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class StoredRun:
-    """A stored run as its history needs it; `timestamp` is its start, UTC, ISO 8601.
-
-    `dirty` says that its checkout differed from its commit, `complete` that it has every case and round requested,
-    `stamp` is that of its files. `axes` identify its workloads; None for those that it was measured with.
-    """
+    """A stored run as its history needs it. `axes` identify its workloads; None for those that it was measured with."""
 
     folder: Path
-    stamp: str
-    index: RunIndex
-    name: str
-    gpu: str
-    op: str
-    timestamp: str
-    dirty: bool
-    complete: bool
+    info: RunInfo
     cases: StoredCases
-    raw_conditions: msgspec.Raw
-    raw_sources: msgspec.Raw
     axes: WorkloadSpec | None = None
+
+    @property
+    def name(self) -> str:
+        """Its id."""
+        return self.info.run_id
+
+    @property
+    def gpu(self) -> str:
+        """The GPU's short name."""
+        return self.info.gpu
+
+    @property
+    def op(self) -> str:
+        """Its op's name."""
+        return self.info.op
+
+    @property
+    def timestamp(self) -> str:
+        """Its start, UTC, ISO 8601."""
+        return self.info.timestamp
+
+    @property
+    def dirty(self) -> bool:
+        """Whether its checkout differed from its commit."""
+        return bool(self.info.git.get("dirty"))
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has every case and round requested."""
+        return self.info.complete
 
     @cached_property
     def conditions(self) -> dict[str, str]:
         """The conditions that it was measured under, as `conditions_of` gives them."""
-        return msgspec.msgpack.decode(self.raw_conditions, type=dict[str, str])
-
-    @cached_property
-    def sources(self) -> dict[str, str]:
-        """The hash of each kernel's sources, by the kernel's name."""
-        return msgspec.msgpack.decode(self.raw_sources, type=dict[str, str])
+        return conditions_of(self.info)
 
     @cached_property
     def source(self) -> FigureSource:
         """Its figures with their rounds, which takes a tenth of a second to read."""
-        source = _load_cached(self.folder, self.stamp)
+        source = load_run(self.folder)
         return source.with_axes_of(self.op, self.axes) if self.axes else source
 
     def case(self, label: str, workload: Workload) -> StoredCase | None:
@@ -112,27 +120,7 @@ class StoredRun:
     def source_hash(self, label: str) -> str:
         """The hash of the sources of a label's kernel; empty where it is not known."""
         case = next(iter(self.cases.by_label.get(label, ())), None)
-        return self.sources.get(case.kernel, "") if case else ""
-
-
-class _Document(msgspec.Struct, array_like=True):
-    """What the index keeps of a run. Fields that all histories need of few runs, or that runs share, are raw."""
-
-    name: str
-    gpu: str
-    op: str
-    timestamp: str
-    dirty: bool
-    complete: bool
-    conditions: msgspec.Raw
-    sources: msgspec.Raw
-    cases: msgspec.Raw
-
-
-class _CasesDocument(msgspec.Struct, array_like=True):
-    axes: msgspec.Raw
-    workloads: tuple[msgspec.Raw, ...]
-    cases: tuple[tuple[str, str, int, tuple[Role, str, bool, bool, bool]], ...]
+        return self.info.sources.get(case.kernel, "") if case else ""
 
 
 def load_stored_runs(results: Path, observer: Observer = ignore) -> list[StoredRun]:
@@ -140,74 +128,26 @@ def load_stored_runs(results: Path, observer: Observer = ignore) -> list[StoredR
     folders = list_runs(results)
     if not folders:
         raise UnknownNameError(f"no runs in {results}", "measure one: gdnbench run --kernel all, or name --out")
-    index = RunIndex(results, folders)
     observer(PhaseBegun("read", len(folders)))
 
     def load(folder: Path) -> StoredRun:
         observer(UnitDone())
-        return _load_stored_run(folder, index)
+        rows = read_measurements(folder)
+        cases = tuple(_stored_case(row) for row in rows if row.role is not Role.CONTROL)
+        return StoredRun(folder, read_info(folder), StoredCases(cases))
 
     runs = list(readable(folders, load))
-    index.save()
     if not runs:
         raise RunFormatError(f"none of the {len(folders)} runs in {results} can be read", "measure anew")
     return sorted(runs, key=lambda run: (run.timestamp, run.name))
 
 
-def _load_stored_run(folder: Path, index: RunIndex) -> StoredRun:
-    stamp = stamp_of(folder, (INFO, MEASUREMENTS, ROUNDS))
-    document = index.answer("run", folder, stamp, _Document, lambda folder: _document(folder, stamp))
-    stored = msgspec.structs.asdict(document)
-    raw = {f"raw_{name}": stored.pop(name) for name in ("conditions", "sources")}
-    cases = _cases(bytes(stored.pop("cases")))
-    return StoredRun(folder=folder, stamp=stamp, index=index, cases=cases, **stored, **raw)
-
-
-def _document(folder: Path, stamp: str) -> _Document:
-    info, source = read_info(folder), _load_cached(folder, stamp)
-    workloads = {workload: at for at, workload in enumerate(dict.fromkeys(each.workload for each in source.figures))}
-    cases = []
-    for each in source.figures:
-        brief = (each.role, each.timer, each.has_time, each.has_rounds, each.nbytes > 0)
-        cases.append((each.label, each.kernel, workloads[each.workload], brief))
-    return _Document(
-        source.name,
-        source.gpu,
-        info.op,
-        str(info.timestamp),
-        bool(info.git.get("dirty")),
-        info.complete,
-        _raw(source.conditions),
-        _raw(info.sources),
-        _raw((_raw(asdict(info.workloads)), [_raw(workload.place) for workload in workloads], cases)),
+def _stored_case(row: Measurement) -> StoredCase:
+    case, timing = row.case, row.timing
+    timer = timing.timer if timing else ""
+    return StoredCase(
+        case.label, case.variant.kernel, case.workload, row.role, timer, timing is not None, row.nbytes > 0
     )
-
-
-def _raw(value: object) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.msgpack.encode(value))
-
-
-@cache
-def _cases(document: bytes) -> StoredCases:
-    found = msgspec.msgpack.decode(document, type=_CasesDocument)
-    axes = bytes(found.axes)
-    workloads = [_workload(axes, bytes(each)) for each in found.workloads]
-    cases = (StoredCase(label, kernel, workloads[at], *more) for label, kernel, at, more in found.cases)
-    return StoredCases(tuple(cases))
-
-
-@cache
-def _workload(axes: bytes, place: bytes) -> Workload:
-    return _axes(axes).stored_case(msgspec.msgpack.decode(place))
-
-
-_axes = cache(msgspec.msgpack.Decoder(WorkloadSpec).decode)
-
-
-@lru_cache(maxsize=32)
-def _load_cached(folder: Path, stamp: str) -> FigureSource:
-    """A run's figures, of the files of a stamp: the newest runs, which a history reads after all, are read once."""
-    return load_run(folder)
 
 
 def load_run(folder: Path) -> FigureSource:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from gdnbench.catalog.trial import forget_trials
 from gdnbench.model.gpu import Build
-from gdnbench.origin import cache_root, functions_folder, index_folder, writing_cache
+from gdnbench.origin import cache_root, functions_folder, writing_cache
 from gdnbench.regular_file import read_regular
 
 _USED_AGAIN_S = 3600.0  # a use is recorded once an hour, so that most reads write nothing
@@ -138,9 +138,9 @@ def evict() -> int:
 
 
 def clean() -> int:
-    """Removes all, indexes too; returns the bytes freed."""
+    """Removes all; returns the bytes freed."""
     before = cache_use().total_bytes
-    for folder in (byte_code_folder(), functions_folder(), index_folder()):
+    for folder in (byte_code_folder(), functions_folder()):
         shutil.rmtree(folder, ignore_errors=True)
     forget_trials()
     for item in (*_builds(), *_revisions()):

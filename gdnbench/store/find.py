@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict, TypeVar
 
-from msgspec import Raw, Struct, msgpack
-
 from gdnbench.codec import SchemaError, convert_cells
 from gdnbench.errors import LeftOutWarning, RunFormatError, UnknownNameError, UnreadableError
 from gdnbench.model.gpu import CPU
@@ -25,7 +23,6 @@ from gdnbench.model.status import Bound, Role, Timer
 from gdnbench.model.workload import Workload
 from gdnbench.origin import EVIDENCE, out_option
 from gdnbench.store.files import DAMAGED, MEASUREMENTS, PARTIAL, quick_rows, read_document, unreadable
-from gdnbench.store.index import RunIndex, stamp_of
 from gdnbench.store.info import INFO, read_info
 from gdnbench.store.schema import HighEnd, LowEnd, Microseconds, Name, Positive, TextLine
 from gdnbench.wording import nearest_names
@@ -215,17 +212,11 @@ class _Info(TypedDict):
     run_id: Name
     gpu: Name
     op: Name
-
-
-class _Document(_Info):
     sources: dict[Name, TextLine]
 
 
-class _Times(Struct, array_like=True):
-    """The times of a run's kernels by label: the fields of `LastTime` from `kernel` to `kernel_us`."""
-
-    times: dict[str, tuple[str, float, float, float, float | None, float | None]]
-    sources: Raw  # most runs have been timed since, and their sources are not needed
+_Times = dict[str, tuple[str, float, float, float, float | None, float | None]]
+"""The times of a run's kernels by label: the fields of `LastTime` from `kernel` to `kernel_us`."""
 
 
 class _Cells(TypedDict):
@@ -240,49 +231,25 @@ class _Cells(TypedDict):
     sol: NotRequired[Positive]
 
 
-class LastTimes:
-    """The last known times in a folder of runs, newest first. A run that cannot be read is left out with a warning."""
+def last_times(
+    results: Path, workloads: Mapping[str, Workload], labels: Mapping[str, Collection[str]]
+) -> dict[str, LastTime]:
+    """By label, the times of kernels, each of the newest run that has one; workloads and labels are by op.
 
-    def __init__(self, results: Path) -> None:
-        self._runs = runs_beside(results)
-        self._index = RunIndex(results, self._runs)
-        self._infos: dict[Path, _Info] = {}
-
-    def at(self, workloads: Mapping[str, Workload], labels: Mapping[str, Collection[str]]) -> dict[str, LastTime]:
-        """By label, the times of kernels, each of the newest run that has one; workloads and labels are by op."""
-        found: dict[str, LastTime] = {}
-        missing = {op: set(names) for op, names in labels.items() if names}
-
-        def take(folder: Path, op: str, info: _Info) -> None:
-            answer = self._times(folder, workloads[op])
-            if labels := missing[op] & answer.times.keys():
-                sources = msgpack.decode(answer.sources, type=dict[str, str])
-                found.update(
-                    {name: LastTime(info["run_id"], info["gpu"], *answer.times[name], sources) for name in labels}
-                )
-                missing[op] -= labels
-
-        for folder, info in readable(self._runs, lambda folder: (folder, self._info(folder))):
-            if not any(missing.values()):
-                break
-            if missing.get(info["op"]) and info["gpu"] != CPU:
-                list(readable([folder], partial(take, op=info["op"], info=info)))
-        self._index.save()
-        return {label: found[label] for names in labels.values() for label in names if label in found}
-
-    def _info(self, folder: Path) -> _Info:
-        def read(folder: Path) -> _Info:
-            document = read_document(folder / INFO, _Document)
-            return {"run_id": document["run_id"], "gpu": document["gpu"], "op": document["op"]}
-
-        if folder not in self._infos:
-            self._infos[folder] = self._index.answer("info", folder, stamp_of(folder, (INFO,)), _Info, read)
-        return self._infos[folder]
-
-    def _times(self, folder: Path, workload: Workload) -> _Times:
-        question = f"times {workload.cells | {'profile': workload.inputs}} {workload.spec.profiles[:1]}"
-        stamp = stamp_of(folder, (INFO, MEASUREMENTS))
-        return self._index.answer(question, folder, stamp, _Times, lambda folder: _read_times(folder, workload))
+    A run that cannot be read is left out with a warning.
+    """
+    found: dict[str, LastTime] = {}
+    missing = {op: set(names) for op, names in labels.items() if names}
+    for folder, info in readable(runs_beside(results), lambda folder: (folder, read_document(folder / INFO, _Info))):
+        if not any(missing.values()):
+            break
+        if not missing.get(info["op"]) or info["gpu"] == CPU:
+            continue
+        for times in readable([folder], partial(_read_times, workload=workloads[info["op"]])):
+            for label in missing[info["op"]] & times.keys():
+                found[label] = LastTime(info["run_id"], info["gpu"], *times[label], info["sources"])
+                missing[info["op"]].remove(label)
+    return {label: found[label] for names in labels.values() for label in names if label in found}
 
 
 def _read_times(folder: Path, workload: Workload) -> _Times:
@@ -300,9 +267,9 @@ def _read_times(folder: Path, workload: Workload) -> _Times:
             except SchemaError as error:
                 raise RunFormatError(f"{path} line {line}, {error}", DAMAGED) from error
             found[row["timer"]][row["label"]] = row
-    times = {}
+    times: _Times = {}
     for label, row in found["nvbench"].items():
         over_copy = 1 / row["sol"] if "sol" in row and row.get("bound") != "flops" else None
         own = (row["kernel"], row["time_us"], row["time_lo_us"], row["time_hi_us"])
         times[label] = (*own, over_copy, found["cupti"][label]["time_us"] if label in found["cupti"] else None)
-    return _Times(times, Raw(msgpack.encode(read_document(folder / INFO, _Document)["sources"])))
+    return times

@@ -13,7 +13,6 @@ from typing import Any, NotRequired, TypedDict
 from gdnbench.errors import MachineError, RunFormatError, UnknownNameError, UsageError
 from gdnbench.store.files import MEASUREMENTS, PARTIAL, lock_folder, quick_rows, read_document
 from gdnbench.store.find import list_runs
-from gdnbench.store.index import RunIndex, stamp_of
 from gdnbench.store.info import INFO
 from gdnbench.store.schema import CaseDocument, MachineDocument, Name, Timestamp
 from gdnbench.wording import did_you_mean
@@ -61,12 +60,7 @@ class _Info(TypedDict):
 
 def overview(results: Path) -> list[Overview]:
     """Every run, newest first."""
-    folders = list_runs(results, stopped=True)
-    index = RunIndex(results, folders)
-    try:
-        return [_overview(folder, index) for folder in reversed(folders)]
-    finally:
-        index.save()
+    return [_overview(folder) for folder in reversed(list_runs(results, stopped=True))]
 
 
 def choose_named(runs: Sequence[Overview], names: Sequence[str], results: Path) -> list[Overview]:
@@ -94,12 +88,11 @@ def delete_run(run: Overview) -> None:
         raise MachineError(f"cannot delete {run.folder}: {error.strerror}", "see its owner and mode: ls -ld") from error
 
 
-def _overview(folder: Path, index: RunIndex) -> Overview:
+def _overview(folder: Path) -> Overview:
     partial = PARTIAL.fullmatch(folder.name)
     run_id = partial["run_id"] if partial else folder.name
     try:
-        stamp = "" if partial else stamp_of(folder, (".", INFO, MEASUREMENTS))  # files of a stopped run may change
-        facts = index.answer("overview", folder, stamp, dict[str, Any], _facts) if stamp else _facts(folder)
+        facts = _facts(folder)
     except (RunFormatError, OSError) as error:
         reason = error.message if isinstance(error, RunFormatError) else str(error)
         size = sum(_sizes(folder))

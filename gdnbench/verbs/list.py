@@ -26,7 +26,7 @@ from gdnbench.origin import EVIDENCE, RESULTS
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
 from gdnbench.render.units import NAME_STYLE, time_text
-from gdnbench.store.find import LastTime, LastTimes
+from gdnbench.store.find import LastTime, last_times
 from gdnbench.store.info import read_info
 from gdnbench.verbs.complete import complete_ops
 from gdnbench.verbs.options import CsvOption, JsonOption, KernelsArgument, KernelsOption, ResultsOption, terms
@@ -121,7 +121,7 @@ def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str
     in_full = bool(terms) and not any(set("*?[") & set(term) or term in {EVERY, *catalog.ops} for term in terms)
     ops = {entry.op.name: entry.op for entry in entries}
     names = {op: [entry.kernel.name for entry in entries if entry.op.name == op] for op in ops}
-    times = LastTimes(results).at({name: op.default for name, op in ops.items()}, names)
+    times = last_times(results, {name: op.default for name, op in ops.items()}, names)
     codes = {name: _code_of(catalog, name, time) for name, time in times.items()}
     broken = tuple(each for each in catalog.broken if not terms and op in {"", each.name.partition("/")[0]})
     own = frozenset(name for name, entry in catalog.entries.items() if catalog.is_own(entry.folder))
