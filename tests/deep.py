@@ -118,15 +118,10 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, Kept]] = {
         "test_remote_archive.py::test_a_hostile_stream_is_refused_by_what_it_holds_and_not_by_what_it_says": 10,
         "test_report_html.py::test_a_damaged_run_is_named_and_the_last_report_stays": 2,
     },
-    "Declarations that hang or kill their process, through further fields and verbs": {
+    "Declarations that are broken, through further fields and verbs": {
         "test_catalog_catalog.py::test_a_broken_kernel_is_listed_with_its_reason_and_stops_nothing": 9,
         "test_catalog_fields.py::test_a_kernels_field_of_another_type_is_broken_and_named": 12,
         "test_catalog_fields.py::test_an_ops_field_of_another_type_is_broken": 40,
-        "test_catalog_trial.py::test_a_content_is_tried_once_wherever_it_lies": 2,
-        "test_catalog_trial.py::test_a_function_that_does_so_breaks_its_kernel": 6,
-        "test_catalog_trial.py::test_an_op_that_does_so_takes_only_its_own_kernels_with_it": 5,
-        "test_catalog_trial.py::test_each_is_broken_by_its_file_and_stops_no_other": 1,
-        "test_catalog_trial.py::test_no_verb_ends_well_in_silence": 1,
         "test_cli_verify.py::test_kernels_with_files_that_cannot_be_read_stop_no_other": 1,
         "test_codegen_ahead.py::test_a_source_that_hangs_when_imported_costs_one_limit_and_the_rest_is_built": 0,
         "test_faults_sources.py::test_verbs_pass_over_it_and_tell_who_names_it": 3,

@@ -8,7 +8,6 @@ import pytest
 from test_catalog_catalog import BUNDLED, add_kernel
 
 import gdnbench
-from gdnbench.catalog import load
 from gdnbench.catalog.catalog import load_catalog
 
 # For each class a declaration that is whole, and what may stand in none of its fields but those named.
@@ -44,13 +43,6 @@ SOURCES = (
     "\\0",
     "kernel.py/x",
 )
-
-
-@pytest.fixture(autouse=True)
-def untried(monkeypatch):
-    """What is tried elsewhere ends here: none of these declarations does anything."""
-    monkeypatch.setattr(load, "problem_of", lambda declaration: "")
-    monkeypatch.setattr(load, "try_all", lambda declarations: None)
 
 
 @pytest.fixture(scope="module")

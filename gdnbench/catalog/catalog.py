@@ -6,11 +6,10 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 
 from gdnbench.catalog.entry import Broken, CatalogEntry, label_parts
-from gdnbench.catalog.load import LoadedOp, load_kernel, load_op, read_dispatch, try_ahead
+from gdnbench.catalog.load import LoadedOp, load_kernel, load_op, read_dispatch
 from gdnbench.errors import DeclarationError, UnknownNameError
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.kernel import DispatchKernel
@@ -144,7 +143,6 @@ def load_catalog(roots: Iterable[Path] | None = None, *, library: bool = False, 
     entries: dict[str, CatalogEntry] = {}
     taken: dict[str, CatalogEntry] = {}
     broken: list[Broken] = []
-    try_ahead(_declarations(searched, only))
     for loaded in _find(searched, ops, only):
         admitted = _claim_names(loaded, taken) if isinstance(loaded, CatalogEntry) else loaded
         if isinstance(admitted, Broken):
@@ -165,17 +163,6 @@ def load_catalog(roots: Iterable[Path] | None = None, *, library: bool = False, 
     if not only:
         _loaded[searched] = catalog
     return catalog
-
-
-def _declarations(roots: Iterable[Path], only: str) -> Iterator[Path]:
-    ops: set[str] = set()
-    for op_folder in chain.from_iterable(_folders(root, only) for root in roots if is_folder(root)):
-        if isinstance(op_folder, Path) and os.path.lexists(op_folder / "op.py"):
-            ops.add(op_folder.name)
-            yield op_folder / "op.py"
-        if isinstance(op_folder, Path) and op_folder.name in ops:
-            variants = (folder / "variant.py" for folder in _folders(op_folder) if isinstance(folder, Path))
-            yield from filter(os.path.lexists, variants)
 
 
 def _find(roots: Iterable[Path], ops: dict[str, LoadedOp], only: str) -> Iterator[CatalogEntry | Broken]:

@@ -23,8 +23,7 @@ import csv
 import io
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -32,7 +31,6 @@ from typing import Any, TypeVar
 
 from gdnbench.catalog.declaration import check_fields, check_inside, place_of, run_declaration
 from gdnbench.catalog.entry import Broken, CatalogEntry, Dispatch, Pick
-from gdnbench.catalog.trial import Declaration, problem_of, try_all
 from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, ShapeError
 from gdnbench.model.invariance import NEED_SEQUENCES
 from gdnbench.model.kernel import CudaKernel, DispatchKernel, Kernel
@@ -172,16 +170,6 @@ def _state_of(path: Path) -> _FileState:
     return status.st_ctime_ns, status.st_size, status.st_ino
 
 
-def try_ahead(paths: Iterable[Path]) -> None:
-    """Tries those files together that will be run anew: a child for each would take ten times as long."""
-    read: list[Declaration] = []
-    for path in paths:
-        if _known_module(path) is None:
-            with suppress(OSError):  # reported when it is run
-                read.append(Declaration.read(path))
-    try_all(read)
-
-
 def _known_module(path: Path) -> ModuleType | None:
     known = _RUN.get(path)
     return known[1] if known and known[0] and known[0] == _state_of(path) else None
@@ -192,16 +180,14 @@ def _run_file(path: Path) -> ModuleType:
         return module
     state = _state_of(path)
     try:
-        declaration = Declaration.read(path)
+        content = read_regular(path, MOST_SOURCE_BYTES)
     except OSError as error:
         raise DeclarationError(f"{path.name} cannot be read: {error.strerror}") from error
-    if problem := problem_of(declaration):
-        raise DeclarationError(problem)
     try:
-        _RUN[path] = state, run_declaration(path, declaration.content)
+        _RUN[path] = state, run_declaration(path, content)
     except GdnbenchError as error:
         raise DeclarationError(f"{place_of(error, path)}: {error.message} {error.hint}".strip()) from error
-    except KeyboardInterrupt:  # it raises none: it was tried
+    except KeyboardInterrupt:
         raise
     except BaseException as error:
         raise DeclarationError(f"{place_of(error, path)}: {type(error).__name__}: {error}") from error

@@ -21,7 +21,6 @@ import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from gdnbench.catalog.trial import forget_trials
 from gdnbench.model.gpu import Build
 from gdnbench.origin import cache_root, functions_folder, writing_cache
 from gdnbench.regular_file import read_regular
@@ -142,7 +141,6 @@ def clean() -> int:
     before = cache_use().total_bytes
     for folder in (byte_code_folder(), functions_folder()):
         shutil.rmtree(folder, ignore_errors=True)
-    forget_trials()
     for item in (*_builds(), *_revisions()):
         _remove(item.path)
     _remove_orphans(grace_s=0.0)
