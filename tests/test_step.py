@@ -15,11 +15,11 @@ from gdnbench.errors import MachineError, UsageError
 from gdnbench.model.status import Status
 from gdnbench.process.events import ignore
 from gdnbench.step.measure import measure_plan
-from gdnbench.step.plan import GAP, L2, Quantity, StepPlan, StepSettings, StepTask, Way, make_cases, requested_cases
+from gdnbench.step.plan import L2, Quantity, StepPlan, StepSettings, StepTask, Way, make_cases, requested_cases
 from gdnbench.step.worker.loop import CLoop, Launch, NoCompilerError, build_loop, listed
 from gdnbench.store.info import read_info
 from gdnbench.store.journal import Examined, Sampled
-from gdnbench.store.tables import read_launch_ways, read_steps
+from gdnbench.store.tables import read_steps
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome, supervise
 
 RUN, STEP = "20261124-041446-h200-decode-v10", "20261124-044459-h200-decode-step"
@@ -148,35 +148,6 @@ def test_a_worker_that_ends_early_without_a_reason_is_the_machines_fault(tmp_pat
     with pytest.raises(MachineError):
         measured(tmp_path, lambda *_, **__: WorkerOutcome(WorkerEnd.FINISHED))
     assert not any((tmp_path / "results").iterdir())
-
-
-def simulate_launches(_module, task, folder, name, _environment, on_event, _stop=None, warm=None):
-    """A worker that finds no C compiler: each launch takes the host as many microseconds as it has arguments."""
-    task.write(folder / f"{name}.json")
-    assert StepTask.read(folder / f"{name}.json") == task
-    by_id = {case.id: case for case in task.cases if not case.label.startswith("c-loop")}
-    for case in task.cases:
-        if case.id not in by_id:
-            on_event(Examined(case.id, Status.UNSUPPORTED, "there is no C compiler here"))
-    for position, ids in enumerate(task.order):
-        for id_ in by_id.keys() & {*ids}:
-            on_event(Sampled(task.round_number(position), id_, (1.0 + by_id[id_].workload.arguments,) * 4))
-            on_event(Sampled(task.round_number(position), id_ + GAP, (1.5,)))
-    return WorkerOutcome(WorkerEnd.FINISHED)
-
-
-def test_launches_of_an_empty_kernel_are_measured_by_every_way_that_there_is(tmp_path, command_line, monkeypatch):
-    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda: (GPU,))
-    monkeypatch.setattr("gdnbench.measure.timing.supervise", simulate_launches)
-    code, shown, err = command_line("step", "--launches", "--rounds", "3", "--quiet", "--out", str(tmp_path))
-    assert (code, err) == (0, "")
-    assert "there is no C compiler here" in shown
-    (folder,) = tmp_path.iterdir()
-    rows = {(row.way, row.arguments): row for row in read_launch_ways(folder)}
-    assert len(rows) == 13
-    assert (rows["triton", 30].host_us, rows["triton", 30].gap_us) == (pytest.approx(31.0), pytest.approx(1.5))
-    assert (rows["torch", 0].host_us, rows["torch", 0].rounds) == (pytest.approx(1.0), 3)
-    assert rows["c-loop", 10].status is Status.UNSUPPORTED
 
 
 @pytest.fixture

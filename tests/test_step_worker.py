@@ -10,8 +10,8 @@ from run_data import Events, case
 
 from gdnbench.catalog.catalog import default_roots
 from gdnbench.model.status import Status
-from gdnbench.step.plan import L2, LaunchWay, Quantity, StepCase, StepTask, Way, launch_cases
-from gdnbench.step.worker import launches, layers, measure
+from gdnbench.step.plan import L2, Quantity, StepCase, StepTask, Way
+from gdnbench.step.worker import layers, measure
 from gdnbench.store.journal import Examined, Sampled
 from gdnbench.workers.activities import FILL
 from gdnbench.workers.task import Phase
@@ -95,11 +95,3 @@ def test_a_chain_that_fails_ends_the_worker_only_with_the_gpu(gpu, monkeypatch, 
     assert 0 < len(samples[failing.id]) < ROUNDS
     assert (len(samples[right.id]) == ROUNDS) is not dies
     assert (right.of(Quantity.KERNELS) in samples) is not dies
-
-
-def test_a_way_of_launching_that_fails_leaves_the_others(gpu):
-    cases = [each for each in launch_cases() if each.variant.label in {LaunchWay.TORCH, LaunchWay.C_LOOP}]
-    samples, verdicts = sent(launches.measure_launches, *cases, op="")
-    torch, *others = (each.id for each in cases)
-    assert verdicts == dict.fromkeys(others, Status.FAILED)
-    assert {name: tuple(rounds) for name, rounds in samples.items()} == {torch: (0, 5, 6)}

@@ -1,4 +1,4 @@
-"""Measures a step, or launches alone, worker after worker, and compares every path with its kernel's first one."""
+"""Measures a step, worker after worker, and compares every path with its kernel's first one."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from gdnbench.stats import FloatArray
 from gdnbench.stats.interval import Interval, t_interval
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
-from gdnbench.step.plan import GAP, L2, STEP_LIMIT_S, Quantity, StepCase, StepPlan, StepSettings, StepTask
+from gdnbench.step.plan import L2, STEP_LIMIT_S, Quantity, StepCase, StepPlan, StepSettings, StepTask
 from gdnbench.store.files import RunFolder, run_id_of, write_dataclasses
 from gdnbench.store.info import RunInfo, case_documents, write_info
 from gdnbench.store.journal import Event, Examined, Sampled, StepBegun
 from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import write_rounds
 from gdnbench.store.schema import GitDocument, MachineDocument
-from gdnbench.store.tables import LAUNCH_WAYS, LAUNCHES_OP, STEP_NAME, LaunchWayRow, StepRow
+from gdnbench.store.tables import STEP_NAME, StepRow
 from gdnbench.workers.supervision import WorkerEnd, worker_environment
 from gdnbench.workers.task import Phase
 
@@ -61,8 +61,8 @@ def measure_plan(plan: StepPlan, results: Path, observer: Observer) -> StepFinis
         reason = reason or "there is no kernel, path or condition"
         raise UsageError(f"nothing of this can be measured: {reason}", "choose others by --path and --l2")
     now = datetime.now(UTC)
-    name = plan.op.name if plan.op else LAUNCHES_OP
-    folder = RunFolder.create(results, run_id_of(now, plan.gpu.slug, name, "-".join(filter(None, (LABEL, plan.label)))))
+    label = "-".join(filter(None, (LABEL, plan.label)))
+    folder = RunFolder.create(results, run_id_of(now, plan.gpu.slug, plan.op.name, label))
     collected, interrupted = Collected(), False
     try:
         with alone_on(plan.gpu, observer):
@@ -72,23 +72,22 @@ def measure_plan(plan: StepPlan, results: Path, observer: Observer) -> StepFinis
     except GdnbenchError:
         shutil.rmtree(folder.path)
         raise
-    info = _describe(plan, folder.run_id, now, name, complete=not interrupted)
+    info = _describe(plan, folder.run_id, now, label, complete=not interrupted)
     statuses = _write(plan, folder.path, info, collected)
     return StepFinished(folder.finish(), statuses, interrupted)
 
 
 def _measure(plan: StepPlan, folder: Path, collected: Collected, observer: Observer) -> None:
     settings = plan.settings
-    if plan.op:
-        builds = build_cases(plan.catalog, plan.cases, [plan.gpu.arch], _BUILD_LIMIT_S, observer)
-        for verdict in builds.verdicts(plan.cases, [plan.gpu.arch]).values():
-            collected.take(verdict)
+    builds = build_cases(plan.catalog, plan.cases, [plan.gpu.arch], _BUILD_LIMIT_S, observer)
+    for verdict in builds.verdicts(plan.cases, [plan.gpu.arch]).values():
+        collected.take(verdict)
     cases = tuple(each for each in plan.cases if not each.refusal)
     task = StepTask(
         phase=Phase.MEASURE,
         device="cuda",
         roots=tuple(str(root) for root in plan.catalog.roots),
-        op=plan.op.name if plan.op else "",
+        op=plan.op.name,
         cases=cases,
         seed=settings.seed,
         step_limit_s=STEP_LIMIT_S,
@@ -114,40 +113,30 @@ def _measure(plan: StepPlan, folder: Path, collected: Collected, observer: Obser
         workers.measure(task, [Target(segment.cases, segment.rounds, collected)])
 
 
-def _describe(plan: StepPlan, run_id: str, now: datetime, name: str, *, complete: bool) -> RunInfo:
+def _describe(plan: StepPlan, run_id: str, now: datetime, label: str, *, complete: bool) -> RunInfo:
     catalog = plan.catalog
-    of_op: dict[str, Any] = {}
-    if plan.op:
-        cases = dict.fromkeys(Case(each.variant, each.workload) for each in plan.cases)
-        of_op = {
-            "workloads": plan.op.workloads,
-            "op_hash": catalog.op_hash(plan.op.name),
-            "git": convert(git_state(catalog.op_folders[plan.op.name]), GitDocument),
-            "cases": case_documents(cases),
-            "sources": {each.variant.kernel: catalog.entries[each.variant.kernel].known_source() for each in cases},
-        }
+    cases = dict.fromkeys(Case(each.variant, each.workload) for each in plan.cases)
     return RunInfo(
         run_id=run_id,
         timestamp=now.isoformat(timespec="seconds"),
         complete=complete,
         command=plan.command,
-        op=name,
+        op=plan.op.name,
         gpu=plan.gpu.slug,
-        label="-".join(filter(None, (LABEL, plan.label))),
+        label=label,
         settings=asdict(plan.settings),
         machine=convert(describe_machine(plan.gpu), MachineDocument),
-        **of_op,
+        workloads=plan.op.workloads,
+        op_hash=catalog.op_hash(plan.op.name),
+        git=convert(git_state(catalog.op_folders[plan.op.name]), GitDocument),
+        cases=case_documents(cases),
+        sources={each.variant.kernel: catalog.entries[each.variant.kernel].known_source() for each in cases},
     )
 
 
 def _write(plan: StepPlan, folder: Path, info: RunInfo, collected: Collected) -> tuple[Status, ...]:
-    rows: Sequence[StepRow | LaunchWayRow]
-    if plan.op:
-        rows = steps = analyse_steps(plan.cases, collected, plan.settings, info)
-        write_dataclasses(folder / STEP_NAME, StepRow, steps)
-    else:
-        rows = ways = analyse_launches(plan.cases, collected, plan.settings, info)
-        write_dataclasses(folder / LAUNCH_WAYS, LaunchWayRow, ways)
+    rows = analyse_steps(plan.cases, collected, plan.settings, info)
+    write_dataclasses(folder / STEP_NAME, StepRow, rows)
     write_measurements(folder, info, [])  # other verbs look in both for NVBench's times: none here
     write_rounds(folder, [])
     write_info(folder, info)
@@ -273,30 +262,3 @@ def _compare_paths(
         ends = {"speedup": speedup.estimate, "speedup_lo": speedup.low, "speedup_hi": speedup.high}
         found[id_] |= {**ends, "verdict": comparison.verdict.value}
     return found
-
-
-def analyse_launches(
-    cases: Sequence[StepCase], collected: Collected, settings: StepSettings, info: RunInfo
-) -> list[LaunchWayRow]:
-    """Makes a row for every way to launch an empty kernel, measured or not."""
-    rounds = RoundTimes(collected, settings.confidence, TRIM)
-    rows = []
-    for case in cases:
-        status, reason = _status(case, collected)
-        cells: dict[str, Any] = {}
-        if status is Status.OK:
-            cells = {**rounds.counts(case.id), **_cells("host", rounds.interval(case.id))}
-            if case.id + GAP in rounds.times:
-                cells |= _cells("gap", rounds.interval(case.id + GAP))
-        rows.append(
-            LaunchWayRow(
-                run_id=info.run_id,
-                gpu=info.gpu,
-                way=case.variant.label,
-                arguments=case.workload.arguments,
-                status=status,
-                reason=reason,
-                **cells,
-            )
-        )
-    return rows

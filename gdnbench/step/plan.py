@@ -13,13 +13,13 @@ from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.request import parse_near_default
 from gdnbench.catalog.select import resolve_op, select_variants
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
-from gdnbench.model.case import Case, Variant
+from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel
 from gdnbench.model.op import Op
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.model.workload_spec import Axis, WorkloadSpec
+from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.wording import did_you_mean
 from gdnbench.workers.task import Task
 
@@ -68,7 +68,7 @@ class Quantity(StrEnum):
 class StepCase(Case):
     """A kernel at a workload, by one path in one condition of the L2; a control is the baseline again.
 
-    `refusal` is empty, or why it cannot be measured. Of an empty kernel, the variant's label is the `LaunchWay`.
+    `refusal` is empty, or why it cannot be measured.
     """
 
     path: Way = Way.PYTHON
@@ -146,10 +146,10 @@ class StepSettings:
 
 @dataclass(frozen=True)
 class StepPlan:
-    """What is measured; `op` is None for launches of an empty kernel alone."""
+    """What is measured."""
 
     catalog: Catalog
-    op: Op | None
+    op: Op
     gpu: Gpu
     cases: tuple[StepCase, ...]
     settings: StepSettings
@@ -159,7 +159,7 @@ class StepPlan:
 
 @dataclass(frozen=True)
 class StepTask(Task):
-    """One worker's work; `op` is empty for launches of an empty kernel alone."""
+    """One worker's work."""
 
     cases: tuple[StepCase, ...]
     layers: int = 0
@@ -246,34 +246,3 @@ def requested_cases(catalog: Catalog, op: str, kernels: str, axes: str) -> tuple
                 raise MachineError(f"{variant.label} needs the module {need.module}", need.remedy)
             cases.append(Case(chosen, workload))
     return tuple(cases)
-
-
-class LaunchWay(StrEnum):
-    """A way to launch an empty kernel."""
-
-    TRITON = "triton"
-    TORCH = "torch"
-    CUDA_CORE = "cuda-core"
-    DRIVER = "cuda-bindings"
-    C_LOOP = "c-loop"
-    C_LOOP_EX = "c-loop-ex"
-    GRAPH = "graph"
-
-
-LAUNCHES = 200  # in a sample
-EMPTY_KERNELS = WorkloadSpec(axes=(Axis("arguments", 10, "arguments of the empty kernel", least=0),))
-ARGUMENTS = (10, 30)
-_OWN_ARGUMENTS = (0,)  # a kernel that is not gdnbench's
-
-
-GAP = "|gap"
-"""Ends the name of the times from one empty kernel to the next among the samples; the host's have the case's own."""
-
-
-def launch_cases() -> tuple[StepCase, ...]:
-    """Every way to launch an empty kernel, by its number of arguments."""
-    return tuple(
-        StepCase(Variant(way, way), EMPTY_KERNELS.workload({"arguments": count}))
-        for way in LaunchWay
-        for count in (_OWN_ARGUMENTS if way is LaunchWay.TORCH else ARGUMENTS)
-    )

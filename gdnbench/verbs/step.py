@@ -28,9 +28,6 @@ def step(
     l2: Annotated[
         str, typer.Option(metavar="STATE,…", help="What the L2 holds: resident, evicted, persisting; all by default.")
     ] = "",
-    launches: Annotated[
-        bool, typer.Option("--launches", help="Instead, what launching an empty kernel costs, by every way.")
-    ] = False,
     rounds: Annotated[int, typer.Option(help="Rounds in all, after burn-ins.")] = 21,
     samples: Annotated[int, typer.Option(help="Steps a round.")] = 16,
     processes: Annotated[int | None, typer.Option(help="Processes that share the rounds; 3 by default.")] = None,
@@ -63,7 +60,6 @@ def step(
         StepPlan,
         StepSettings,
         Way,
-        launch_cases,
         make_cases,
         parse_names,
         requested_cases,
@@ -72,20 +68,20 @@ def step(
     from gdnbench.verbs.show_step import print_step
 
     names = options.terms(kernels, kernel)
-    if launches == bool(names):
-        raise UsageError("name kernels, or ask for --launches", "as in `gdnbench step decode-v9`")
+    if not names:
+        raise UsageError("no kernel is named", "as in `gdnbench step decode-v9`")
     settings = StepSettings.chosen(
         layers=layers, between_mib=between, rounds=rounds, samples=samples, processes=processes, seed=seed
     )
     ways, conditions = parse_names(Way, path, "--path"), parse_names(L2, l2, "--l2")
     catalog = load_catalog()
-    subjects = requested_cases(catalog, op, options.joined(names), options.sizes(shape)) if names else ()
+    subjects = requested_cases(catalog, op, options.joined(names), options.sizes(shape))
     card = select_gpu(gpu, list_gpus())
     if card is None:
         raise MachineError("a step is measured on a GPU, and there is none here", "see `gdnbench doctor`")
     command = shlex.join(["gdnbench", *sys.argv[1:]])
-    cases = launch_cases() if launches else make_cases(subjects, catalog.entries, ways, conditions, settings)
-    of = catalog.entries[subjects[0].variant.kernel].op if subjects else None
+    cases = make_cases(subjects, catalog.entries, ways, conditions, settings)
+    of = catalog.entries[subjects[0].variant.kernel].op
     plan = StepPlan(catalog, of, card, cases, settings, command, label)
     with watch(quiet=quiet) as observer:
         finished = measure_plan(plan, results, observer)

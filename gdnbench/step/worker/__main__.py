@@ -8,16 +8,11 @@ from gdnbench.workers.task import load_torch, run_worker
 
 
 def measure(task: StepTask, channel: EventChannel) -> None:
-    """Measures the chains of an op, or launches of an empty kernel."""
+    """Measures the chains of an op."""
     channel.send(load_torch(task.device))
-    if task.op:
-        from gdnbench.step.worker.measure import measure_steps
+    from gdnbench.step.worker.measure import measure_steps
 
-        measure_steps(task, channel)
-    else:
-        from gdnbench.step.worker.launches import measure_launches
-
-        measure_launches(task, channel)
+    measure_steps(task, channel)
 
 
 if __name__ == "__main__":
