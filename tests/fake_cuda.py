@@ -9,7 +9,7 @@ from cuda.bindings import driver
 from torch.overrides import TorchFunctionMode
 
 from gdnbench.workers import cold
-from gdnbench.workers.activities import FILL, Activity, ActivityRecorder
+from gdnbench.workers.launched import FILL, Activity, ActivityRecorder
 
 KERNEL_US, FILL_US = 2.0, 100.0
 

@@ -13,9 +13,8 @@ from run_data import case, failed, measured, store, store_bound_by_flops, timing
 from stamps_data import about, specialised, stamps
 from sweep_data import JOINT, KERNEL, LARGE, SMALL, point, store_sweep, sweep_of
 
-from gdnbench.model.invariance import InvarianceResult
 from gdnbench.model.measurement import InputsEffect, Measurement, OneForAll, Place
-from gdnbench.model.status import GateResult, Role, Status, WrongElements
+from gdnbench.model.status import GateResult, InvarianceResult, Role, Status, WrongElements
 from gdnbench.store.journal import Examined
 from gdnbench.store.tables import BuildRow, write_builds, write_sweep
 from gdnbench.verbs.compare_tables import print_comparison

@@ -3,8 +3,8 @@
 import pytest
 from schedule_data import EXIT, sass
 
-from gdnbench.codegen.graph import find_loops, read_blocks
 from gdnbench.codegen.schedule import read_schedule
+from gdnbench.inspect.loops import find_loops, read_blocks
 
 ADD = "FADD R0, R4, R5"
 

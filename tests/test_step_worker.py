@@ -13,7 +13,7 @@ from gdnbench.model.status import Status
 from gdnbench.step.plan import L2, Quantity, StepCase, StepTask, Way
 from gdnbench.step.worker import layers, measure
 from gdnbench.store.journal import Examined, Sampled
-from gdnbench.workers.activities import FILL
+from gdnbench.workers.launched import FILL
 from gdnbench.workers.task import Phase
 
 LAYERS, SAMPLES, ROUNDS = 2, 4, 3

@@ -4,8 +4,8 @@ import pytest
 from faults import Gdnbench
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.model.invariance import INVARIANCES
 from gdnbench.model.sequences import SequenceLayout
+from gdnbench.model.status import INVARIANCES
 from gdnbench.verify.pairs import InvariancePairs
 from gdnbench.verify.rotation import Workspaces
 from gdnbench.workers.task import Phase, Task

@@ -12,9 +12,8 @@ from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.mcp.digests import digest_verified
 from gdnbench.model.status import Status
 from gdnbench.verify.family import extent_of, find_family
-from gdnbench.verify.programs import EventProgram, Extent, draw_program
+from gdnbench.verify.programs import EventProgram, Extent, draw_program, shrink
 from gdnbench.verify.replay import Replay, replay_and_shrink
-from gdnbench.verify.shrink import shrink
 
 BUNDLED, OPS = default_roots()[0], Path(__file__).parent / "sequences"
 SMALL = "K=16 V=16"

@@ -10,8 +10,18 @@ from gdnbench.measure.worker.graph import LAUNCHES_PER_GRAPH, launches_per_graph
 from gdnbench.stats.estimators import trimmed_mean
 from gdnbench.stats.interval import t_interval
 from gdnbench.store.settings import GPU_TRIM
-from gdnbench.workers.activities import FILL, Activity, launch_times_us, split_cases, split_launches
-from gdnbench.workers.launched import COPIED, FILLED, UNKNOWN_FUNCTION, deviation, plain_name
+from gdnbench.workers.launched import (
+    COPIED,
+    FILL,
+    FILLED,
+    UNKNOWN_FUNCTION,
+    Activity,
+    deviation,
+    launch_times_us,
+    plain_name,
+    split_cases,
+    split_launches,
+)
 
 PREFIX = "gdnbench_"
 

@@ -13,7 +13,7 @@ from gdnbench.measure.worker import cupti, events, gpu, graph
 from gdnbench.model.status import Status
 from gdnbench.store.journal import Examined, Refused, Sampled, StepBegun
 from gdnbench.workers import cold
-from gdnbench.workers.activities import FILL, Activity
+from gdnbench.workers.launched import FILL, Activity
 from gdnbench.workers.task import WARM_UPS, Phase, Task
 
 SHORT, LONG = case("short"), case("long")

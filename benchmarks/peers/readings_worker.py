@@ -26,9 +26,9 @@ from gdnbench.launch.numerics import load_numerics
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.declaration import Params
 from gdnbench.process.worker import die_with_parent
-from gdnbench.workers.activities import FILL, Activity, ActivityRecorder
 from gdnbench.workers.cold import L2Flush, raise_clock
 from gdnbench.workers.device import CudaDevice
+from gdnbench.workers.launched import FILL, Activity, ActivityRecorder
 
 from .bound import Call, on_current_stream
 from .functions_worker import MEASURE

@@ -32,10 +32,10 @@ from typing import Any, TypeVar
 from gdnbench.catalog.declaration import check_fields, check_inside, place_of, run_declaration
 from gdnbench.catalog.entry import Broken, CatalogEntry, Dispatch, Pick
 from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, ShapeError
-from gdnbench.model.invariance import NEED_SEQUENCES
 from gdnbench.model.kernel import CudaKernel, DispatchKernel, Kernel
 from gdnbench.model.op import Op
 from gdnbench.model.sequences import HOW_TO_SAY, why_not_compared
+from gdnbench.model.status import NEED_SEQUENCES
 from gdnbench.model.workload import Shape, Workload
 from gdnbench.regular_file import MOST_SOURCE_BYTES, check_regular, read_regular, read_regular_text
 

@@ -24,9 +24,8 @@ from gdnbench.model.case import Variant, arguments_of, check_arguments
 from gdnbench.model.declaration import Params
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TensorMap, TritonKernel
 from gdnbench.model.workload import Workload
-from gdnbench.ptx.findings import LocatedFault, Traffic
 from gdnbench.ptx.launch import ModuleMemory, run_program
-from gdnbench.ptx.program import LaunchGrid, Program
+from gdnbench.ptx.program import LaunchGrid, LocatedFault, Program, Traffic
 from gdnbench.ptx.reader import read_program
 from gdnbench.ptx.segments import Argument, MappedTensor, Tensor
 

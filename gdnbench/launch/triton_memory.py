@@ -21,9 +21,8 @@ import numpy.typing as npt
 import torch
 
 from gdnbench.launch.triton_rounding import language_patched_once
-from gdnbench.ptx.findings import Fault, FaultLog, describe_outside
 from gdnbench.ptx.numbers import IntArray, Mask
-from gdnbench.ptx.program import NO_LINE, SourceLine
+from gdnbench.ptx.program import NO_LINE, Fault, FaultLog, SourceLine, describe_outside
 from gdnbench.ptx.segments import TENSOR_BITS, nearest_tensor, tensor_address
 
 Program = tuple[int, int, int]

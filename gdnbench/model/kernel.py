@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self, SupportsIndex, overload
 
 from gdnbench.errors import DeclarationError, ParamError
 from gdnbench.model.declaration import Param, Params, ParamValue, TensorSpec, check_name
-from gdnbench.model.invariance import Invariance
+from gdnbench.model.status import Invariance
 from gdnbench.model.workload import Shape, Workload
 
 Floor = Literal["", "empty", "copy", "ablation"]

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gdnbench.ptx.findings import Fault, FaultLog
-from gdnbench.ptx.program import BARRIERS, Program
+from gdnbench.ptx.program import BARRIERS, Fault, FaultLog, Program
 
 if TYPE_CHECKING:
     from gdnbench.ptx.numbers import IntArray, Mask

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from gdnbench.ptx.arithmetic import FLOATS, compare_all, compute, convert, is_arithmetic
-from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import APART, Handler, LaneState, Machine
 from gdnbench.ptx.numbers import BITS, Array, joined_halves
-from gdnbench.ptx.program import WIDTHS, PtxInstruction, unknown
+from gdnbench.ptx.program import WIDTHS, Fault, PtxInstruction, unknown
 from gdnbench.ptx.reader import ASSERT_FAILS
 from gdnbench.ptx.registers import is_known
 from gdnbench.ptx.segments import LOCAL_WINDOW, SHARED_WINDOW, text_at

@@ -8,9 +8,20 @@ import numpy as np
 
 from gdnbench.errors import DeclarationError
 from gdnbench.ptx.control import execute
-from gdnbench.ptx.findings import Fault, FaultLog, LocatedFault, Traffic
 from gdnbench.ptx.machine import Machine
-from gdnbench.ptx.program import WARP, WIDTHS, LaunchGrid, Operand, Program, PtxInstruction, Variable
+from gdnbench.ptx.program import (
+    WARP,
+    WIDTHS,
+    Fault,
+    FaultLog,
+    LaunchGrid,
+    LocatedFault,
+    Operand,
+    Program,
+    PtxInstruction,
+    Traffic,
+    Variable,
+)
 from gdnbench.ptx.segments import Argument, MappedTensor, MemorySegment, SectorCounts, Tensor, tensor_address
 from gdnbench.ptx.transfers import MAP_BYTES, map_bytes
 from gdnbench.ptx.wgmma_registers import registers_of

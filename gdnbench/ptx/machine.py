@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from gdnbench.ptx.barriers import BlockBarriers, Groups, Mbarrier
-from gdnbench.ptx.findings import Fault, FaultLog
 from gdnbench.ptx.memory import Memory
 from gdnbench.ptx.numbers import BITS, DTYPES, Array, IntArray, Mask, read_number
 from gdnbench.ptx.ordering import EarlierLaunches, Ordering
-from gdnbench.ptx.program import WARP, WIDTHS, LaunchGrid, Operand, Program, PtxInstruction, unknown
+from gdnbench.ptx.program import WARP, WIDTHS, Fault, FaultLog, LaunchGrid, Operand, Program, PtxInstruction, unknown
 from gdnbench.ptx.registers import special
 from gdnbench.ptx.segments import SHARED_WINDOW, MemorySegment, PendingRead, SectorCounts
 from gdnbench.ptx.wgmma_registers import Flights

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gdnbench.ptx.barriers import PeerWatch
-from gdnbench.ptx.findings import Fault, describe_outside
 from gdnbench.ptx.numbers import BITS, Array, IntArray, Mask
+from gdnbench.ptx.program import Fault, describe_outside
 from gdnbench.ptx.races import Conflict, Shadow, Touch
 from gdnbench.ptx.segments import (
     FIRST_SHARED,

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from gdnbench.ptx.findings import Traffic
 from gdnbench.ptx.numbers import BITS, Array, IntArray, Mask
-from gdnbench.ptx.program import Program, PtxInstruction, SourceLine
+from gdnbench.ptx.program import Program, PtxInstruction, SourceLine, Traffic
 from gdnbench.ptx.races import Shadow
 
 FIRST_SHARED = 1024

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from gdnbench.ptx.arithmetic import compute
-from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import Handler, Machine
 from gdnbench.ptx.numbers import BITS, DTYPES, Array, IntArray
-from gdnbench.ptx.program import NO_LINE, WIDTHS, Operand, PtxInstruction, unknown
+from gdnbench.ptx.program import NO_LINE, WIDTHS, Fault, Operand, PtxInstruction, unknown
 from gdnbench.ptx.segments import Access, MappedTensor
 from gdnbench.ptx.waiting import arrive_after_copies, check_shown
 from gdnbench.ptx.warpgroups import PIECE_BYTES

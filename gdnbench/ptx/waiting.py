@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from gdnbench.ptx.barriers import Mbarrier
-from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import APART, Handler, LaneState, Machine
 from gdnbench.ptx.numbers import Array, IntArray
-from gdnbench.ptx.program import BARRIERS, Operand, PtxInstruction, SourceLine, unknown
+from gdnbench.ptx.program import BARRIERS, Fault, Operand, PtxInstruction, SourceLine, unknown
 from gdnbench.ptx.segments import PEER_BITS, Access
 from gdnbench.ptx.warps import synchronise_warp
 

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import APART, Handler, LaneState, Machine
 from gdnbench.ptx.numbers import Array, IntArray, canonical
-from gdnbench.ptx.program import WARP, Operand, PtxInstruction, unknown
+from gdnbench.ptx.program import WARP, Fault, Operand, PtxInstruction, unknown
 from gdnbench.ptx.segments import Access
 from gdnbench.ptx.warps import as_doubles
 from gdnbench.ptx.wgmma_registers import is_product, registers_of

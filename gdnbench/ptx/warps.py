@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import APART, Handler, LaneState, Machine
 from gdnbench.ptx.numbers import DTYPES, Array, IntArray, canonical, widen_bfloat16, widen_e4m3
-from gdnbench.ptx.program import WARP, Operand, PtxInstruction, unknown
+from gdnbench.ptx.program import WARP, Fault, Operand, PtxInstruction, unknown
 from gdnbench.ptx.segments import Access
 
 Together = Callable[[Machine, PtxInstruction, IntArray], None]

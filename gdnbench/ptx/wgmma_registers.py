@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gdnbench.ptx.barriers import Groups
-from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.numbers import IntArray, Mask
-from gdnbench.ptx.program import Operand, Program, PtxInstruction
+from gdnbench.ptx.program import Fault, Operand, Program, PtxInstruction
 
 if TYPE_CHECKING:
     from gdnbench.ptx.machine import Machine

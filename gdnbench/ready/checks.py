@@ -27,10 +27,9 @@ from gdnbench.lint.check import lint_kernels
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import CONTEST_SUITE
 from gdnbench.model.gpu import Gpu
-from gdnbench.model.invariance import INVARIANCES
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.op import DEFAULT_SUITE, VERIFY_SUITE, Op, Suite
-from gdnbench.model.status import Status
+from gdnbench.model.status import INVARIANCES, Status
 from gdnbench.process.events import Observer
 from gdnbench.profile.sanitizer import LIMIT_STEPS, PROGRAM, SanitizerCheck, SanitizerTool, need_sanitizer_on
 from gdnbench.verify import preflight

@@ -12,9 +12,8 @@ from gdnbench.codec import SchemaError, convert, decode_json, finite
 from gdnbench.errors import DeclarationError, RunFormatError, ShapeError
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU
-from gdnbench.model.invariance import InvarianceResult
 from gdnbench.model.op import Suite
-from gdnbench.model.status import GateResult
+from gdnbench.model.status import GateResult, InvarianceResult
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.store.files import DAMAGED, decode_file, read_document, read_file, write_document

@@ -9,8 +9,7 @@ from msgspec import Meta
 
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import ParamValue
-from gdnbench.model.invariance import InvarianceResult
-from gdnbench.model.status import Clock, GateResult, LengthMark, Status
+from gdnbench.model.status import Clock, GateResult, InvarianceResult, LengthMark, Status
 from gdnbench.process import channel
 from gdnbench.process.events import CaseChecked
 from gdnbench.store.schema import MOST_ROUNDS, Microseconds, NotNegative

@@ -14,8 +14,7 @@ from gdnbench.catalog.request import inputs_words, repeat_words
 from gdnbench.errors import ExitCode
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import CONTEST_TOLERANCE
-from gdnbench.model.invariance import InvarianceResult
-from gdnbench.model.status import GateResult, Status
+from gdnbench.model.status import GateResult, InvarianceResult, Status
 from gdnbench.remote.targets import first_target
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table

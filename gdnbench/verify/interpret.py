@@ -15,9 +15,8 @@ from gdnbench.launch.bind import Launcher
 from gdnbench.launch.interpret import InterpretedCuda, InterpretedRun, InterpretedTriton, interpreter_for
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.case import Case, Variant
-from gdnbench.model.invariance import InvarianceResult
 from gdnbench.model.kernel import CudaKernel
-from gdnbench.model.status import GateResult, Status
+from gdnbench.model.status import GateResult, InvarianceResult, Status
 from gdnbench.store.journal import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun
 from gdnbench.verify.check import Oracle, contest_error, launch_once, verify_kernel, verify_strided
 from gdnbench.verify.invariance import InvarianceTest, claim_gates

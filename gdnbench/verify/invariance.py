@@ -18,10 +18,9 @@ from gdnbench.launch.workspace import Workspace
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import TensorSpec
 from gdnbench.model.gpu import CPU, gpu_slug
-from gdnbench.model.invariance import GATE_SUFFIX, INVARIANCES, PATH, Invariance, InvarianceResult
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.sequences import SequenceLayout
-from gdnbench.model.status import GateResult, Status
+from gdnbench.model.status import GATE_SUFFIX, INVARIANCES, PATH, GateResult, Invariance, InvarianceResult, Status
 from gdnbench.model.workload import Workload
 from gdnbench.verify.check import Oracle, consult_oracle
 from gdnbench.verify.gates import differs, in_gate

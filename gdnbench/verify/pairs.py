@@ -11,9 +11,9 @@ import torch
 from gdnbench.launch.numerics import Numerics
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.declaration import TensorSpec, is_captured
-from gdnbench.model.invariance import Invariance
 from gdnbench.model.op import Op
 from gdnbench.model.sequences import OTHERS, SequenceLayout
+from gdnbench.model.status import Invariance
 from gdnbench.model.workload import Workload
 from gdnbench.verify.rotation import Workspaces
 

@@ -18,12 +18,10 @@ from gdnbench.model.sequences import Call
 from gdnbench.model.status import GateResult, Status
 from gdnbench.store.journal import BUILD_STEPS, EventChannel, Replayed, StepBegun
 from gdnbench.verify.engine import BatchRow, Engine, checkpoints_of, outputs_of, written_slot
-from gdnbench.verify.expected import CarriedState, ExpectedRow, FloatReplay, ReplayedValues
+from gdnbench.verify.expected import CarriedState, ExpectedRow, FloatReplay, ReplayedValues, TokenBank
 from gdnbench.verify.family import Family, Member, extent_of, find_family, slots_each
 from gdnbench.verify.gates import differs, roundoff_gate
-from gdnbench.verify.programs import EventProgram, EventRow, PoolEvent, step_of
-from gdnbench.verify.shrink import shrink
-from gdnbench.verify.tokens import TokenBank
+from gdnbench.verify.programs import EventProgram, EventRow, PoolEvent, shrink, step_of
 from gdnbench.workers.device import CpuDevice, CudaDevice, WorkerDevice, is_alive
 from gdnbench.workers.task import Task
 

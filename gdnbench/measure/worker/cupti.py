@@ -11,19 +11,20 @@ from dataclasses import dataclass
 
 from gdnbench.store.journal import EventChannel, Refused, Sampled, StepBegun
 from gdnbench.verify.rotation import Rotation
-from gdnbench.workers.activities import (
+from gdnbench.workers.cold import OWN_PREFIX, BlockingKernel, EmptyKernel, L2Flush, SmClock, choose_between
+from gdnbench.workers.device import BeginStep, CudaDevice, WrongWhenTimedError
+from gdnbench.workers.launched import (
     CASE,
     CHECKS,
     END,
     FILL,
     ActivityRecorder,
+    deviation,
+    function_times_us,
     launch_times_us,
     split_cases,
     split_launches,
 )
-from gdnbench.workers.cold import OWN_PREFIX, BlockingKernel, EmptyKernel, L2Flush, SmClock, choose_between
-from gdnbench.workers.device import BeginStep, CudaDevice, WrongWhenTimedError
-from gdnbench.workers.launched import deviation, function_times_us
 from gdnbench.workers.task import WARM_UPS, Task
 
 COLLECT_STEPS = 4  # steps' time for reading a round's records, which are of all cases

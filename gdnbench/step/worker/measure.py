@@ -31,9 +31,9 @@ from gdnbench.step.worker.layers import (
 )
 from gdnbench.step.worker.loop import CLoop, NoCompilerError
 from gdnbench.store.journal import EventChannel, Examined, Sampled, StepBegun
-from gdnbench.workers.activities import CASE, CHECKS, COPY, FILL, Activity, ActivityRecorder, split_cases
 from gdnbench.workers.cold import OWN_PREFIX, BlockingKernel, EmptyKernel, L2Flush, SmClock, raise_clock
 from gdnbench.workers.device import CudaDevice, is_alive
+from gdnbench.workers.launched import CASE, CHECKS, COPY, FILL, Activity, ActivityRecorder, split_cases
 
 WARM_UPS = 3  # untimed steps, which bring into the L2 what stays there
 RECORDED = 4  # steps of a round whose kernels CUPTI times
