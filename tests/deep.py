@@ -124,7 +124,6 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, Kept]] = {
         "test_catalog_fields.py::test_an_ops_field_of_another_type_is_broken": 40,
         "test_cli_verify.py::test_kernels_with_files_that_cannot_be_read_stop_no_other": 1,
         "test_codegen_ahead.py::test_a_source_that_hangs_when_imported_costs_one_limit_and_the_rest_is_built": 0,
-        "test_faults_sources.py::test_verbs_pass_over_it_and_tell_who_names_it": 3,
         "test_scaffold_make.py::test_a_copy_of_a_gpu_kernel_compiles_elsewhere": 1,
         "test_scaffold_make.py::test_a_copy_that_would_not_load_is_not_made": 2,
     },

@@ -32,12 +32,12 @@ from typing import Any, TypeVar
 from gdnbench.catalog.declaration import check_fields, check_inside, place_of, run_declaration
 from gdnbench.catalog.entry import Broken, CatalogEntry, Dispatch, Pick
 from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, ShapeError
-from gdnbench.model.kernel import CudaKernel, DispatchKernel, Kernel
+from gdnbench.model.kernel import DispatchKernel, Kernel
 from gdnbench.model.op import Op
 from gdnbench.model.sequences import HOW_TO_SAY, why_not_compared
 from gdnbench.model.status import NEED_SEQUENCES
 from gdnbench.model.workload import Shape, Workload
-from gdnbench.regular_file import MOST_SOURCE_BYTES, check_regular, read_regular, read_regular_text
+from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular, read_regular_text
 
 T = TypeVar("T")
 _WEIGHT, _NAME = "weight", "name"
@@ -65,7 +65,6 @@ def _declared_op(folder: Path) -> Op:
     op = _declared(_run_file(folder / "op.py"), "op", Op)
     check_fields(op)
     check_inside(op.numerics, "numerics")
-    _check_sources(folder, below=False)
     if op.macro_prefix and not op.macro_prefix.isidentifier():
         raise DeclarationError(f"macro_prefix: {op.macro_prefix!r} begins no name of a macro, as GDN_ does")
     for name, declared in op.suites.items():
@@ -83,10 +82,6 @@ def load_kernel(folder: Path, op: LoadedOp) -> CatalogEntry | Broken:
         check_inside(kernel.source, "source", below=1)
         if not os.path.lexists(folder / kernel.source):
             raise DeclarationError(f"variant.py names the source {kernel.source}, which is not in {folder}")
-        _check_source(folder / kernel.source)
-        _check_sources(folder)
-        if isinstance(kernel, CudaKernel):
-            _check_sources(folder.parent.parent / "include")
         _check_against(kernel, op.op)
         kernel = _named_by_revision(kernel, folder.parent.parent / REVISION_MARK)
     except DeclarationError as error:
@@ -106,25 +101,6 @@ def _named_by_revision(kernel: Kernel, mark: Path) -> Kernel:
         return kernel.at_revision(read_regular_text(mark, MOST_SOURCE_BYTES).strip())
     except (OSError, ValueError) as error:
         raise DeclarationError(f"{mark} cannot be read: {error}") from error
-
-
-_SOURCES = (".py", ".cu", ".cuh", ".h", ".hpp", ".toml")
-
-
-def _check_sources(folder: Path, *, below: bool = True) -> None:
-    """Refuses a folder with a source that would never end: compilers and Python open what is included."""
-    for place, folders, names in os.walk(folder):
-        for name in (*names, *folders):
-            if name.endswith(_SOURCES):
-                _check_source(f"{place}/{name}")  # a Path for each of a thousand files takes longer than the look
-        folders[:] = [name for name in folders if below and name[0] not in "._"]
-
-
-def _check_source(path: Path | str) -> None:
-    try:
-        check_regular(path, MOST_SOURCE_BYTES)
-    except OSError as error:
-        raise DeclarationError(f"{Path(path).name} cannot be read: {error.strerror}") from error
 
 
 def _check_against(kernel: Kernel, op: Op) -> None:
