@@ -8,7 +8,7 @@ from run_data import case
 from session_data import CATALOG
 
 from gdnbench.analyse.analysis import own_sds_of
-from gdnbench.analyse.close import find_close
+from gdnbench.analyse.conclude import find_close
 from gdnbench.analyse.rounds import Collected, RoundTimes
 from gdnbench.measure.schedule import UntilClear
 from gdnbench.model.status import Role, Status

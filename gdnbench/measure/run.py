@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 from gdnbench.analyse.analysis import Analysis, own_sds_of
-from gdnbench.analyse.close import find_close
+from gdnbench.analyse.conclude import find_close
 from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.request import device_of
