@@ -4,8 +4,7 @@
 written aside and renamed, so that builders may race: the last one leaves the same content under the same name. A
 cubin's SASS, once used, lies beside it as `<kernel>-<arch>-<digest>.<digest of the symbol>.sass`.
 
-The least recently used builds are evicted first. Several builds may name one cubin, so a cubin goes only when no build
-names it and it is an hour old, and its SASS likewise.
+The least recently used files are evicted first: a build whose cubin is gone is built anew.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ LIMIT_BYTES = 1 << 30
 """A gibibyte: 50,000 builds of 20 KB."""
 
 _LEFT_AFTER_EVICTION = 0.8  # of the limit, so that not every build evicts
-_GRACE_S = 3600.0
 
 
 def cache_folder() -> Path:
@@ -64,6 +62,7 @@ def load_build(key: str) -> Build | None:
     with contextlib.suppress(OSError):  # a read-only cache can still be read
         if time.time() - stored.stat().st_mtime > _USED_AGAIN_S:
             os.utime(stored)
+            os.utime(path)
     return replace(build, cubin=str(path))
 
 
@@ -119,11 +118,11 @@ class _Item:
 
 def cache_use() -> CacheUse:
     """Returns what the cache holds now."""
-    builds, code, revisions = _builds(), _code(), _revisions()
+    files, revisions = _items(cache_folder()), _items(_revisions())
     return CacheUse(
         folder=cache_folder().parent,
-        builds=len(builds),
-        build_bytes=sum(item.size_bytes for item in (*builds, *code)),
+        builds=sum(item.path.suffix == ".json" for item in files),
+        build_bytes=sum(item.size_bytes for item in files),
         revisions=len(revisions),
         revision_bytes=sum(item.size_bytes for item in revisions),
         limit_bytes=LIMIT_BYTES,
@@ -131,78 +130,36 @@ def cache_use() -> CacheUse:
 
 
 def evict() -> int:
-    """Brings the cache within its limit; returns the bytes freed."""
-    use = cache_use()
-    return _remove_down_to(int(_LEFT_AFTER_EVICTION * LIMIT_BYTES), use) if use.total_bytes > LIMIT_BYTES else 0
+    """Brings the cache within its limit, what was not used for longest first; returns the bytes freed."""
+    total = left = cache_use().total_bytes
+    if total > LIMIT_BYTES:
+        for item in sorted([*_items(cache_folder()), *_items(_revisions())], key=lambda item: item.used_s):
+            if left <= _LEFT_AFTER_EVICTION * LIMIT_BYTES:
+                break
+            _remove(item.path)
+            left -= item.size_bytes
+    return total - left
 
 
 def clean() -> int:
     """Removes all; returns the bytes freed."""
     before = cache_use().total_bytes
-    for folder in (byte_code_folder(), functions_folder()):
+    for folder in (cache_folder(), _revisions(), byte_code_folder(), functions_folder()):
         shutil.rmtree(folder, ignore_errors=True)
-    for item in (*_builds(), *_revisions()):
-        _remove(item.path)
-    _remove_orphans(grace_s=0.0)
     return before - cache_use().total_bytes
 
 
-def _remove_down_to(target: int, use: CacheUse) -> int:
-    """Removes the least recently used until about `target` bytes are left; a build counts with its code."""
-    builds = _builds()
-    code_bytes = (use.build_bytes - sum(item.size_bytes for item in builds)) // max(use.builds, 1)  # on average
-    sizes = [(item, item.size_bytes + code_bytes) for item in builds]
-    sizes += [(item, item.size_bytes) for item in _revisions()]
-    left = use.total_bytes
-    for item, freed in sorted(sizes, key=lambda pair: pair[0].used_s):
-        if left <= target:
-            break
-        _remove(item.path)
-        left -= freed
-    _remove_orphans(grace_s=_GRACE_S)
-    return use.total_bytes - cache_use().total_bytes
+def _revisions() -> Path:
+    return cache_folder().parent / "revisions"
 
 
-def _remove_orphans(grace_s: float) -> None:
-    named = {name for item in _builds() if (name := _cubin_of(item.path))}
-    horizon = time.time() - grace_s
-    for item in (*_code(), *_items(cache_folder(), ".tmp")):
-        if _cubin_beside(item.path) not in named and item.used_s <= horizon:
-            _remove(item.path)
-
-
-def _cubin_of(build: Path) -> str:
-    try:
-        return str(json.loads(read_regular(build))["cubin"])
-    except (OSError, ValueError, TypeError, KeyError):
-        return ""
-
-
-def _builds() -> list[_Item]:
-    return _items(cache_folder(), ".json")
-
-
-def _code() -> list[_Item]:
-    return _items(cache_folder(), ".cubin", ".sass")
-
-
-def _cubin_beside(path: Path) -> str:
-    """Returns the name of the cubin of a SASS file, or any other file's own name."""
-    return f"{path.name.rsplit('.', 2)[0]}.cubin" if path.suffix == ".sass" else path.name
-
-
-def _revisions() -> list[_Item]:
-    return _items(cache_folder().parent / "revisions", "")
-
-
-def _items(folder: Path, *suffixes: str) -> list[_Item]:
+def _items(folder: Path) -> list[_Item]:
     """Returns what another process may be removing meanwhile; a folder has the bytes of all files in it."""
     found = []
     for path in folder.glob("*"):
         with contextlib.suppress(OSError):
-            if path.name.endswith(suffixes):
-                files = path.rglob("*") if path.is_dir() else [path]
-                found.append(_Item(path, path.stat().st_mtime, sum(each.lstat().st_size for each in files)))
+            files = path.rglob("*") if path.is_dir() else [path]
+            found.append(_Item(path, path.stat().st_mtime, sum(each.lstat().st_size for each in files)))
     return found
 
 
