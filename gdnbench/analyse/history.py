@@ -33,33 +33,6 @@ from gdnbench.wording import did_you_mean, first_of, natural_key
 CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True)
-class Since:
-    """A kernel's change from one run to another: the time before / the time now."""
-
-    speedup: Interval
-    kind: TimeKind
-    scatter: float
-
-
-def read_in_run(run: StoredRun, label: str, workload: Workload, anchor: str) -> tuple[Figure, Interval | None]:
-    """A kernel's figure in a run, and its ratio to the anchor, None without common rounds."""
-    figure = _find(run.source, label, workload)
-    return figure, _ratio(run.source, figure, anchor)
-
-
-def read_since(before: StoredRun, run: StoredRun, label: str, workload: Workload) -> Since:
-    """What a kernel that has rounds in two runs changed by from one to the other."""
-    runs = RunPair(before.source, run.source)
-    old, new = (_find(each.source, label, workload) for each in (before, run))
-    kind = runs.kind_of(old, new)
-    change = runs.change(old, new, kind)
-    assert change
-    # The components after those of the rounds are of a difference of two runs.
-    scatter = math.sqrt(sum(part.value for part in change.components[2:]) / 2.0)
-    return Since(change.speedup(CONFIDENCE), kind, scatter)
-
-
 def _find(source: FigureSource, label: str, workload: Workload) -> Figure:
     return next(each for each in source.figures if each.label == label and each.workload == workload)
 
@@ -173,13 +146,18 @@ class _Followed:
         if peer is None:
             return row
         before = self._having[peer][0]
-        since = read_since(before, run, self._label, self._workload)
+        runs, old = RunPair(before.source, run.source), self._in_run(peer)[0]
+        kind = runs.kind_of(old, figure)
+        change = runs.change(old, figure, kind)
+        assert change  # both have rounds
+        speedup = change.speedup(CONFIDENCE)
         return replace(
             row,
             since=before.name,
-            change=Comparison(since.speedup, judge(since.speedup, margin)),
-            kind=since.kind,
-            scatter=since.scatter,
+            change=Comparison(speedup, judge(speedup, margin)),
+            kind=kind,
+            # The components after those of the rounds are of a difference of two runs.
+            scatter=math.sqrt(sum(part.value for part in change.components[2:]) / 2.0),
             causes=self._changes(peer, place),
         )
 
@@ -188,8 +166,11 @@ class _Followed:
         return changes_between(old, new, self._anchor)
 
     def _in_run(self, place: int) -> tuple[Figure, Interval | None]:
+        """The kernel's figure in a run, and its ratio to the anchor, None without common rounds."""
         if place not in self._read:
-            self._read[place] = read_in_run(self._having[place][0], self._label, self._workload, self._anchor)
+            source = self._having[place][0].source
+            figure = _find(source, self._label, self._workload)
+            self._read[place] = figure, _ratio(source, figure, self._anchor)
         return self._read[place]
 
 
