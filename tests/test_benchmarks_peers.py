@@ -16,19 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # `benchmarks` is no part of the installed package
 
 from benchmarks.peers import __main__ as program  # noqa: E402
-from benchmarks.peers import (  # noqa: E402
-    judging,
-    measure,
-    nvbench_record,
-    peers,
-    pilot,
-    records,
-    rules,
-    schedule,
-    task,
-)
-from benchmarks.peers.pilot import Planted, Rung  # noqa: E402
-from benchmarks.peers.records import Line  # noqa: E402
+from benchmarks.peers import measure, peers, pilot, records, rules, task  # noqa: E402
+from benchmarks.peers.pilot import Rung  # noqa: E402
 from benchmarks.peers.rules import Judgement, Outcome  # noqa: E402
 from gdnbench.process.command import Completed  # noqa: E402
 from gdnbench.stats.interval import Verdict  # noqa: E402
@@ -78,45 +67,13 @@ def test_without_noise_it_cannot_tell(noise):
     assert rules.within_noise(100.0, 150.0, noise, noise).verdict is UNCLEAR
 
 
-def line(peer="do_bench", rule=peers.SMALLER, trial=1, target=0.003, **more):
-    values = {
-        "group": peers.PEERS[peer].group, "workload": "B=1 qk4_v8", "copy": 1, "chain": round(target * 2000),
-        "slowdown": target, "slowdown_low": target / 2, "slowdown_high": 2 * target, "outcome": RIGHT, "seconds": 1.5,
-        "verdict": "slower", "a_us": 4.0, "b_us": 4.1, "gpu": "GPU-1", "time": "2026-11-23T00:00:00+00:00",
-    }  # fmt: skip
-    return Line(peer=peer, rule=rule, trial=trial, target=target, **{**values, **more})
-
-
-class TestRecords:
-    @pytest.fixture
-    def path(self, tmp_path):
-        return tmp_path / "record.csv"
-
-    def test_wherever_a_run_is_killed_only_its_last_trial_is_lost(self, path):
-        for number in (1, 2):
-            records.append_trial(path, [line(trial=number, target=target) for target in (0.0, 0.003, 0.02)])
-        text = path.read_text()
-        first = len("\n".join(text.splitlines()[:4])) + 1
-        for end in range(first, len(text)):
-            path.write_text(text[:end])
-            assert records.drop_partial_trials(path) == {("functions", 1)}
-            assert path.read_text() == text[:first]
-            records.append_trial(path, [line(trial=2, target=target) for target in (0.0, 0.003, 0.02)])
-            assert path.read_text() == text
-
-
-class TestPilot:
-    LADDER = (Rung(8, 0.004, 0.002, 0.006), Rung(32, 0.016, 0.014, 0.018), Rung(16, 0.008, 0.006, 0.010))
-
-    def test_a_chain_costs_what_the_rungs_around_it_say(self):
-        assert pilot.cost_of(24, self.LADDER) == pytest.approx((0.012, 0.010, 0.014))
-        assert pilot.cost_of(4, self.LADDER) == pytest.approx((0.002, 0.001, 0.003))
-        assert pilot.cost_of(0, self.LADDER) == (0.0, 0.0, 0.0)
-
-    def test_a_rung_that_noise_lowered_costs_no_less_than_the_one_before(self):
-        ladder = (Rung(8, -0.001, -0.003, 0.001), Rung(16, 0.008, 0.006, 0.01), Rung(32, 0.006, 0.004, 0.008))
-        assert pilot.cost_of(8, ladder)[0] == 0.0
-        assert pilot.cost_of(32, ladder)[0] == pytest.approx(0.008)
+def test_a_chain_costs_what_the_rungs_around_it_say():
+    ladder = (Rung(8, 0.004, 0.002, 0.006), Rung(32, 0.016, 0.014, 0.018), Rung(16, 0.008, 0.006, 0.010))
+    assert pilot.cost_of(24, ladder) == pytest.approx((0.012, 0.010, 0.014))
+    assert pilot.cost_of(4, ladder) == pytest.approx((0.002, 0.001, 0.003))
+    noisy = (Rung(8, -0.001, -0.003, 0.001), Rung(16, 0.008, 0.006, 0.01), Rung(32, 0.006, 0.004, 0.008))
+    assert pilot.cost_of(8, noisy)[0] == 0.0
+    assert pilot.cost_of(32, noisy)[0] == pytest.approx(0.008)  # no less than the rung before
 
 
 def nvbench_json(folder, kernels):
@@ -150,54 +107,6 @@ def nvbench_json(folder, kernels):
         benchmarks.append(benchmark)
     path.write_text(json.dumps({"devices": [], "benchmarks": benchmarks}))
     return path
-
-
-class TestNvbench:
-    def record(self, tmp_path, **kernels):
-        named = {f"B=1 qk4_v8|{name}": samples for name, samples in kernels.items()}
-        return nvbench_record.NvbenchRecord.read(nvbench_json(tmp_path, named))
-
-    def samples(self, mean_us, noise, count=2000, seed=1):
-        return np.random.default_rng(seed).normal(mean_us, noise * mean_us, count) * 1e-6
-
-    @pytest.mark.parametrize(("b_us", "verdict"), [(4.04, SAME), (4.4, SLOWER), (3.6, FASTER)])
-    def test_the_older_script_goes_by_the_noise(self, tmp_path, b_us, verdict):
-        record = self.record(tmp_path, A=self.samples(4.0, 0.02), B=self.samples(b_us, 0.03))
-        judged = record.judge(peers.LEGACY, "B=1 qk4_v8", "A", "B")
-        assert judged.verdict is verdict
-        assert judged.margin == pytest.approx(0.02, rel=0.1)
-
-    @pytest.mark.parametrize("rule", [peers.LEGACY, peers.ROBUST])
-    def test_a_kernel_that_was_skipped_or_is_missing_has_no_verdict(self, tmp_path, rule):
-        record = self.record(tmp_path, A=self.samples(4.0, 0.01), B=None)
-        for b in ("B", "C"):
-            with pytest.raises(nvbench_record.NvbenchError, match=b):
-                record.judge(rule, "B=1 qk4_v8", "A", b)
-
-
-PLANTED = (Planted("B=1 qk4_v8", 0.0), Planted("B=1 qk4_v8", 0.003, 6, 0.003, 0.001, 0.005))
-
-
-class TestTrial:
-    VISIT = schedule.Visit("functions", 3)
-
-    def judged(self, times_us, error="", peer="do_bench"):
-        answer = task.Answer(peer, 2.0, {"B=1 qk4_v8": times_us}, error)
-        return judging.judge_trial(PLANTED, self.VISIT, peers.PEERS[peer], judging.judge_numbers(answer), 7.5)
-
-    def test_a_tool_that_raised_has_no_verdicts_and_says_why_and_a_time_of_zero_is_no_win(self):
-        for each in self.judged({"A": 4.0}, error="RuntimeError: no memory"):
-            assert (each.outcome, each.verdict, each.reason) == (FAILED, "", "RuntimeError: no memory")
-        assert {each.outcome for each in self.judged({"A": 4.0, "0": 0.0, "0.003": math.nan})} == {FAILED}
-
-    def test_answers_of_a_worker_that_died_are_those_that_it_finished(self, tmp_path):
-        path = tmp_path / "answers"
-        assert task.read_answers(path) == {}
-        answer = task.Answer("do_bench", 2.0, {"B=1": {"A": 4.0}})
-        answer.append(path)
-        with path.open("a") as file:
-            file.write('{"peer": "flashinfer", "seco')
-        assert task.read_answers(path) == {"do_bench": answer}
 
 
 class SimulatedWorkers:
