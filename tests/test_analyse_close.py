@@ -72,7 +72,8 @@ def run_once(seed, timer):
     return ratios, counts, {each: at.interval(each.id) for each in CASES}
 
 
-@pytest.fixture(scope="module", params=["cupti", "nvbench"])
+# To what cupti has, nvbench adds the launch.
+@pytest.fixture(scope="module", params=[pytest.param("cupti", marks=pytest.mark.deep), "nvbench"])
 def runs(request):
     launch_us = LAUNCH_US if request.param == "nvbench" else 0.0
     return launch_us, [run_once(seed, request.param) for seed in range(60)]
