@@ -5,13 +5,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+from bundled import CATALOG
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.model.kernel import CudaKernel, DispatchKernel, TorchKernel, TritonKernel
 
 BUNDLED = default_roots()[0]
 FOLDERS = {f"{path.parts[-3]}/{path.parts[-2]}": path.parent for path in BUNDLED.glob("*/*/variant.py")}
-BUNDLED_NAMES = set(load_catalog([BUNDLED]).entries)
+BUNDLED_NAMES = set(CATALOG.entries)
 SOURCES = {".cu": CudaKernel, ".py": (TritonKernel, TorchKernel), ".toml": DispatchKernel}
 
 
@@ -45,7 +46,7 @@ def test_every_bundled_kernel_loads_in_the_language_of_its_source_and_says_its_i
         assert name.startswith(f"{entry.op.name}-")
 
 
-@pytest.mark.parametrize("name", load_catalog([BUNDLED]).ops)
+@pytest.mark.parametrize("name", CATALOG.ops)
 def test_an_op_names_kernels_that_exist(name):
     catalog = load()
     op = catalog.ops[name]

@@ -9,9 +9,9 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from bundled import CATALOG
 from decode_workloads import decode_at
 
-from gdnbench.catalog.catalog import load_catalog
 from gdnbench.codegen import cubin
 from gdnbench.codegen.build import Job, build, build_key
 from gdnbench.codegen.cache import cache_folder, cache_use, clean, evict, load_build, store_build, store_cubin
@@ -19,7 +19,6 @@ from gdnbench.errors import MachineError
 from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import UNREAD, Build
 
-CATALOG = load_catalog()
 V4 = CATALOG.entries["decode-v4"]
 TRITON = CATALOG.entries["decode-triton"]
 COPY = CATALOG.entries["decode-floor-copy"]

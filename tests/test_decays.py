@@ -4,14 +4,13 @@ import math
 
 import pytest
 import torch
+from bundled import CATALOG
 from torch.nn.functional import softplus
 
-from gdnbench.catalog.catalog import load_catalog
 from gdnbench.decays import DECODE_PROFILES, PROFILES
 from gdnbench.delta_rule import decay
 from gdnbench.launch.numerics import load_numerics
 
-CATALOG = load_catalog()
 SHAPES = {
     "decode": {"B": 64},
     "decode-pool": {"B": 16},

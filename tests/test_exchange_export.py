@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from bundled import CATALOG
 from committed import ROOT
 from exchange_data import DECODE, GOLDEN, TOYS, read_lines, tree, write
 from faults import Gdnbench
@@ -20,7 +21,6 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from gdnbench import Axis, AxisList, Params, WorkloadSpec
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.codegen.nvrtc import HEADERS, compile_ptx
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.exchange import export
@@ -85,8 +85,7 @@ def test_each_kernel_is_in_its_language_with_all_that_it_needs(found):
 
 @pytest.fixture(scope="module")
 def decode():
-    catalog = load_catalog(default_roots()[:1])
-    return catalog, load_numerics(catalog.ops["decode"], catalog.op_folders["decode"])
+    return CATALOG, load_numerics(CATALOG.ops["decode"], CATALOG.op_folders["decode"])
 
 
 def write_sources(folder, files):

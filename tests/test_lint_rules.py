@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+from bundled import CATALOG
 from lint_data import SPECIMENS, Bench, lines_of, lint_specimen
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.lint.check import CODE, lint_kernels
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "lint.md").read_text()
@@ -25,8 +25,7 @@ def test_it_finds_its_example_and_nothing_where_the_mistake_is_mended():
 
 
 def test_nothing_is_found_in_a_kernel_of_the_catalog():
-    catalog = load_catalog(default_roots()[:1])
-    result = [lint_kernels(catalog, [op], "all") for op in catalog.ops]
+    result = [lint_kernels(CATALOG, [op], "all") for op in CATALOG.ops]
     assert sum(len(each.files) for each in result) > 10
     assert not any(each.findings or each.silenced for each in result)
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from bundled import CATALOG
 from run_data import case
 
 from gdnbench.analyse.rounds import Collected
-from gdnbench.catalog.catalog import load_catalog
 from gdnbench.measure.inputs import SAMPLES, InputsProbe, effects_of_inputs
 from gdnbench.model.case import Case
 from gdnbench.model.measurement import InputsEffect
@@ -19,7 +19,6 @@ from gdnbench.store.settings import Settings
 from gdnbench.verify.rotation import Workspaces
 from gdnbench.workers.task import Phase, Task
 
-CATALOG = load_catalog()
 PREFILL, DECODE = CATALOG.ops["prefill"], CATALOG.ops["decode"]
 AT = PREFILL.workload({"lengths": (64,), "HQ": 1, "HV": 2})
 V4, V3, FLA = (case(f"prefill-{name}").variant for name in ("v4", "v3", "fla"))

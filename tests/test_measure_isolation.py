@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bundled import CATALOG
 from decode_workloads import decode_at
 from run_data import case
 
 from gdnbench.analyse.analysis import analyse, contradictions
 from gdnbench.analyse.rounds import Collected, RoundTimes
-from gdnbench.catalog.catalog import load_catalog
 from gdnbench.measure import timing as measure
 from gdnbench.measure.schedule import FixedRounds
 from gdnbench.measure.timing import Target, TimingWorkers, isolated_groups, measure_groups, trusted_first
@@ -20,7 +20,6 @@ from gdnbench.store.settings import Settings
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.workers.task import Phase, Task
 
-CATALOG = load_catalog()
 DECODE = CATALOG.ops["decode"]
 BASE, FLOOR = case("decode-fla", Role.BASELINE), case("decode-floor-copy", Role.FLOOR)
 AGAIN, CUDA = replace(BASE, role=Role.CONTROL), case("decode-v9")

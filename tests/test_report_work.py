@@ -4,12 +4,11 @@ import json
 from dataclasses import replace
 
 import pytest
+from bundled import CATALOG
 from decode_workloads import decode_at
 
-from gdnbench.catalog.catalog import load_catalog
 from gdnbench.report.work import work_lines, work_of
 
-CATALOG = load_catalog()
 V9 = CATALOG.entries["decode-v9"]
 
 

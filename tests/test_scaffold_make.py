@@ -5,6 +5,7 @@ from io import BytesIO
 from tokenize import tokenize
 
 import pytest
+from bundled import CATALOG
 from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
@@ -16,7 +17,6 @@ from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.model.kernel import TorchKernel
 
 BUNDLED = default_roots()[0]
-CATALOG = load_catalog([BUNDLED])
 NAMES = [name for name, entry in CATALOG.entries.items() if not entry.dispatch]
 LABELS = [
     variant.label for name in NAMES for variant in (CATALOG.entries[name].default, *CATALOG.entries[name].presets)

@@ -2,7 +2,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from gdnbench.stats.interval import (
     Comparison,
@@ -85,6 +84,8 @@ def test_a_settled_comparison_cannot_ask_for_rounds():
 
 @pytest.mark.parametrize(("count", "trials"), [(1, 20), (10, 20), (3, 72), (71, 72)])
 def test_an_end_is_the_share_that_makes_the_count_as_unlikely_as_the_tail(count, trials):
+    from scipy.stats import binom  # which takes half a second, here and not in each process of the tests
+
     share = share_of(count, trials)
     assert share.estimate == count / trials
     assert binom.sf(count - 1, trials, share.low) == pytest.approx(0.025)

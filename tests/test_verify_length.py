@@ -9,10 +9,10 @@ from itertools import count, product
 
 import pytest
 import torch
+from bundled import CATALOG
 from faults import Gdnbench
 from torch.nn.functional import softplus
 
-from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import UsageError
 from gdnbench.launch.bind import load
 from gdnbench.launch.numerics import load_sequence_numerics
@@ -23,7 +23,6 @@ from gdnbench.verify.follow import FollowedBatch, kinds_of
 from gdnbench.verify.length import fault_of, parse_marks
 from gdnbench.workers.device import CpuDevice
 
-CATALOG = load_catalog()
 SIZE = 32  # of a key and a value: an error is then remembered for some 45 tokens, so that 512 settle it
 TOKENS = (512,)
 
