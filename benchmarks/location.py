@@ -11,9 +11,9 @@ import argparse
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from gdnbench.render.console import data_console, plain_table
 from gdnbench.stats import FloatArray
@@ -22,6 +22,9 @@ from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import process_means
 from gdnbench.store.samples import SAMPLES, read_case_rounds
 from gdnbench.store.settings import GPU_TRIM, INTERQUARTILE
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RESULTS = Path(__file__).parents[1] / "results" / "evidence" / "calibration"
 TRIMS = (INTERQUARTILE, 0.1, GPU_TRIM, 0.02, 0.0)
@@ -54,6 +57,8 @@ def spreads_of(run: Path) -> Iterator[tuple[tuple[str, float], Spread]]:
     Args:
         run: its folder, with samples.
     """
+    import pandas as pd
+
     samples = pd.read_parquet(run / SAMPLES, columns=["case", "round", "time_us"])
     processes = read_case_rounds(run)
     for trim in TRIMS:

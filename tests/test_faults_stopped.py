@@ -9,7 +9,6 @@ import sys
 import time
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 from faults import (
     ADVERSARIAL,
@@ -50,6 +49,8 @@ def bench(tmp_path):
 
 
 def _samples(folder):
+    import pandas as pd
+
     frame = pd.read_parquet(folder / "samples.parquet").astype({"case": str})
     return frame.assign(position=frame.groupby(["case", "round"]).cumcount()).set_index(["case", "round", "position"])
 
@@ -110,6 +111,8 @@ def test_ctrl_c_before_anything_is_measured_and_resume_refuses_a_kernel_that_has
 
 
 def test_two_runs_at_once_wait_for_each_other_and_keep_to_their_folders(bench):
+    import pandas as pd
+
     both = [replace(bench, forks=True).start_run("test-slow", *CPU, *SHORT) for _ in range(2)]
     done = [finish(process) for process in both]
     for each in done:

@@ -4,7 +4,6 @@ import json
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from session_data import CATALOG, GPU, HealthyWorkers, begin
 
@@ -122,6 +121,8 @@ def test_every_clock_has_its_own_comparison_floor_and_control(machine):
 
 
 def test_rounds_and_samples_of_every_clock_are_stored(machine):
+    import pandas as pd  # three tenths of a second, which the other processes of the tests need not take
+
     finished, _ = machine.run()
     rounds = pd.read_csv(finished.path / "rounds.csv")
     assert rounds.groupby("timer").size().to_dict() == {"nvbench": 50, "cupti": 30, "graph": 30}
@@ -268,6 +269,8 @@ def test_a_timer_that_there_is_not_is_named(text):
 
 
 def test_processes_share_the_rounds_of_every_clock(machine):
+    import pandas as pd
+
     finished, workers = machine.run(clocks=("cupti",), processes=2)
     assert workers.clocks == [None, "cupti", None, "cupti"]
     assert workers.started == {Phase.EXAMINE: 1, Phase.MEASURE: 2}  # the inputs are compared in the first
