@@ -1,6 +1,10 @@
-"""Run where Triton interprets: inverses by the Triton prefill, and params through all gates; prints lines of JSON."""
+"""Run where Triton interprets: inverses by the Triton prefill, and kernels through all gates; prints lines of JSON.
+
+Its argument names the kernels.
+"""
 
 import json
+import sys
 
 import torch
 import triton
@@ -15,7 +19,6 @@ from gdnbench.store.journal import Examined
 from gdnbench.verify.interpret import interpret_all
 from gdnbench.workers.task import Phase, Task
 
-SMALL = "prefill-triton:BV=16,prefill-triton:BV=32:PRODUCTS=bf16"
 invert = None
 
 
@@ -56,6 +59,6 @@ def invert_all():
 
 invert_all()
 at = CATALOG.entries["prefill-triton"].op.workload({"lengths": (65, 0, 3), "HQ": 1, "HV": 2, "K": 32, "V": 32})
-cases = tuple(Case(variant, at) for variant in select_variants(CATALOG, "prefill", SMALL))
+cases = tuple(Case(variant, at) for variant in select_variants(CATALOG, "prefill", sys.argv[1]))
 roots = tuple(map(str, CATALOG.roots))
 interpret_all(Task(Phase.INTERPRET, "cpu", roots, "prefill", cases, seed=3, step_limit_s=60.0), Lines())

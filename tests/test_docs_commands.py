@@ -48,7 +48,7 @@ def _is_mention(words):
 
 COMMANDS = {" ".join((page, *words)): (variables, words) for page, _, variables, words in commands()}
 EVERY_STEP = "decode-v*"
-SLOW = {  # and as the tests of lint, report, verify --ready, inspect and run of functions have them
+SLOW = {  # and as the tests of lint, charts, report, rungs, verify --ready, inspect and run of functions have them
     "lint.md lint --op decode",
     "commands.md report main sweep-joint -o report.html",
     "reporting.md report results/evidence/*-main",
@@ -57,6 +57,9 @@ SLOW = {  # and as the tests of lint, report, verify --ready, inspect and run of
     "commands.md inspect decode-v* --fail-on spills,trips>8",
     "README.md inspect decode-v*",
     "commands.md inspect decode-triton-one --diff decode-triton --schedule",
+    "profiling.md inspect decode-triton-one --diff decode-triton --schedule --arch sm_90",
+    "claims.md inspect decode-rungs:KEY_BYTES=2 --diff decode-rungs",
+    "commands.md show decode-processes --chart roofline -o roofline.png",
     "commands.md inspect decode-v4 --diff git:HEAD~1 --sass",
     "commands.md verify decode-v9 --ready",
     "decode-on-hopper.md inspect decode-v7 --sass",
