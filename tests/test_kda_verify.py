@@ -186,7 +186,8 @@ KERNELS = (
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(
-    "shape", ["T=1 keep=last gate=bounded", "T=3 keep=each,none gate=softplus", "T=4 keep=last state=bf16"]
+    "shape",
+    ["T=1 keep=last gate=bounded", "T=3 keep=each gate=softplus", "T=4 keep=last state=bf16", "T=3 keep=none --quick"],
 )
 def test_kernels_are_right_where_there_is_no_gpu(request, kernel, shape):
     assert gate_statuses(request, kernel, "B=2 heads=h2 V=32", *shape.split()) == {"ok"}

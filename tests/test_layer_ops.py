@@ -298,6 +298,6 @@ def test_a_layer_that_updates_inputs_before_all_have_read_them_is_found(tmp_path
     declared = (entry.folder / "variant.py").read_text().replace('name="layer-v1"', 'name="layer-early"')
     (folder / "variant.py").write_text(declared)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
-    done = answer("verify", "layer-early", "--gpu", "cpu", "--shape", "B=2", "--shape", "heads=qk1_v2")
+    done = answer("verify", "layer-early", "--gpu", "cpu", "--quick", "--shape", "B=2", "--shape", "heads=qk1_v2")
     assert done.code == 3, done.out + done.err
     assert "no barrier between" in done.out + done.err

@@ -135,7 +135,7 @@ def test_each_checkpoint_is_written_once():
 
 
 CASES = {
-    "checkpoints at every chunk, and at a sequence's end": ((65, 0, 128), 64, (1, 1), "typical"),
+    "checkpoints at every chunk, and at a sequence's end": ((65, 0, 64), 64, (1, 1), "typical"),
     "heads that never forget, whose states are composed": ((330,), 64, (1, 1), "never"),
     "heads that share a key head, and segments of several chunks": ((5, 400, 130), 128, (1, 2), "mixed-heads"),
     "nothing is written or forgotten": ((256,), 64, (1, 1), "closed-gates"),
