@@ -59,29 +59,14 @@ def begin(client, tool, heard, arguments):
     return client.portal.start_task_soon(call)
 
 
-def test_a_cancelled_call_ends_what_it_started_and_keeps_what_is_finished(project):
+def test_calls_wait_for_one_that_measures_and_a_cancelled_one_ends_what_it_started_and_keeps_what_is_finished(project):
     with connected(project, forks=False) as client:
-        heard = []
+        heard, told = [], []
         running = begin(client, "run", heard, LONG)
         wait_for(measured(project / "results", 3), "a few rounds")
         started = descendants(server_of(project))
         assert len(started) >= 2  # the command and its worker
-        running.cancel()
-        told = client.call("show").document  # waits until the run is written
-        wait_for(lambda: not any(map(is_running, started)), "the end of what was started")
-        assert told["run_id"].endswith("-cpu-decode")
-        assert told["complete"] is False
-        assert {case["label"] for case in told["cases"]} >= {"test-slow", "decode-reference"}
-        assert not list((project / "results").glob(".*"))
-        assert any(message.startswith("measuring") for message in heard)
-
-
-def test_calls_that_measure_wait_for_each_other_and_those_that_read_do_not(project):
-    with connected(project) as client:
-        first = begin(client, "run", [], LONG)
-        wait_for(measured(project / "results", 1), "a round")
-        told = []
-        second = begin(client, "verify", told, {"kernel": "decode-reference", "shape": "B=1"})
+        waiting = begin(client, "verify", told, {"kernel": "decode-reference", "shape": "B=1"})
         wait_for(lambda: told, "word from the second call")
         assert told[0] == "another call is measuring; waiting for it to finish"
         for tool, arguments in (
@@ -90,10 +75,17 @@ def test_calls_that_measure_wait_for_each_other_and_those_that_read_do_not(proje
             ("explain", {"kernel": "decode-v1"}),
         ):
             assert client.call(tool, **arguments).document["exit_code"] == 0
-        assert not first.done()
-        assert not second.done()
-        first.cancel()
-        assert second.result(60).document["exit_code"] == 0
+        assert not running.done()
+        assert not waiting.done()
+        running.cancel()
+        assert waiting.result(60).document["exit_code"] == 0
+        wait_for(lambda: not any(map(is_running, started)), "the end of what was started")
+        shown = client.call("show").document
+        assert shown["run_id"].endswith("-cpu-decode")
+        assert shown["complete"] is False
+        assert {case["label"] for case in shown["cases"]} >= {"test-slow", "decode-reference"}
+        assert not list((project / "results").glob(".*"))
+        assert any(message.startswith("measuring") for message in heard)
 
 
 def test_a_call_goes_to_a_target_and_its_progress_comes_back(project):

@@ -24,11 +24,11 @@ TOOLS = bind_tools(parameters_of)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=900),
     lambda inner: st.lists(inner, max_size=12) | st.dictionaries(st.text(max_size=40), inner, max_size=12),
-    max_leaves=60,
+    max_leaves=20,
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     fields=st.dictionaries(st.sampled_from("abcdef"), JSON, max_size=6),
     rows=st.lists(st.dictionaries(st.sampled_from("xyz"), JSON, max_size=3), max_size=60),
@@ -42,7 +42,7 @@ def test_any_result_is_small_and_is_json(fields, rows, offset):
     assert json.loads(text)["exit_code"] == 0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(count=st.integers(0, 400), width=st.integers(1, 700))
 def test_rows_that_are_left_out_are_counted_and_can_be_read_by_the_call_that_is_named(count, width):
     rows = [{"number": number, "text": "x" * width} for number in range(count)]
