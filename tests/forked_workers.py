@@ -105,10 +105,7 @@ def interpreted(module: str, *arguments: str) -> list[Any]:
 
     tests = f"{python_path()}:{Path(__file__).parent}"
     environment = {**worker_environment(None, interpret=True), "PYTHONPATH": tests}
-    with (
-        tempfile.TemporaryFile() as log,
-        forked_workers()(module, arguments, (), log, environment) as worker,
-    ):
+    with tempfile.TemporaryFile() as log, forked_workers()(module, arguments, (), log, environment) as worker:
         code = worker.end(LIMIT_S)
         log.seek(0)
         printed = log.read().decode()

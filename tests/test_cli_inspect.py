@@ -78,10 +78,7 @@ def test_beside_a_revision(run, checkout):
     assert "instructions" in run("decode-v4b", "--diff", "git:HEAD~1", "--arch", "sm_90")[1]
 
 
-FORMS = {
-    "--loops": ("--sass", "--schedule", "--diff decode-v4"),
-    "--schedule": ("--sass",),
-}
+FORMS = {"--loops": ("--sass", "--schedule", "--diff decode-v4"), "--schedule": ("--sass",)}
 
 
 @pytest.mark.parametrize(

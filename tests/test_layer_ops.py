@@ -27,10 +27,7 @@ CONVOLUTION = {
     "inputs are not shifted": {SHIFTED: "torch.cat([before[..., :2], x[..., None]], -1), before"},
     "inputs are shifted the other way": {SHIFTED: "torch.cat([x[..., None], before[..., :2]], -1), before"},
     "inputs of padding are shifted": {SHIFTED: ALL},
-    "padding counts from the end of the pool": {
-        "slot.clamp(min=0)": "(slot % len(conv_pool))",
-        SHIFTED: ALL,
-    },
+    "padding counts from the end of the pool": {"slot.clamp(min=0)": "(slot % len(conv_pool))", SHIFTED: ALL},
     "the convolved value is kept": {
         SHIFTED: f"torch.cat([inputs[..., 1:3], {CONVOLVED}.to(x.dtype)[..., None]], -1), before"
     },
