@@ -30,7 +30,7 @@ class HealthyWorkers:
     def __init__(self):
         self.tasks, self.started = [], Counter()
 
-    def __call__(self, _module, task, folder, name, _environment, on_event, _stop=None, warm=None):
+    def __call__(self, _module, task, folder, name, _environment, on_event, _stop=None, warm=None, waiting=None):
         assert len(self.tasks) < 30, "starts workers for ever"
         task.write(folder / f"{name}.json")
         (folder / f"{name}.log").write_text("")

@@ -34,7 +34,7 @@ def true_us(case):
     return copy_us * (1.05 + 0.6 * _share(case.variant.label))
 
 
-def simulate(_module, task, folder, name, _environment, on_event, _stop=None, warm=None):
+def simulate(_module, task, folder, name, _environment, on_event, _stop=None, warm=None, waiting=None):
     """Stands in for `supervise`: noise of a round, a placement's, a process's, and its launch."""
     task.write(folder / f"{name}.json")
     (folder / f"{name}.log").write_text("")

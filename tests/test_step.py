@@ -43,7 +43,7 @@ class SimulatedChains:
     def __init__(self, broken=(), dies_on=""):
         self.broken, self.dies_on = broken, dies_on
 
-    def __call__(self, _module, task, folder, name, _environment, on_event, _stop=None, warm=None):
+    def __call__(self, _module, task, folder, name, _environment, on_event, _stop=None, warm=None, waiting=None):
         task.write(folder / f"{name}.json")
         assert StepTask.read(folder / f"{name}.json") == task
         for id_ in self.broken:

@@ -229,14 +229,14 @@ def _measuring_s(plan: Plan, cases: int) -> float:
         return settings.budget_s
     clocks, device = len(settings.clocks), device_of(plan.gpu)
     apart = len(set(settings.clocks) - set(READ_BY_NVBENCHS_WORKERS))
-    burn_ins = (1 + clocks) * settings.processes
-    rounds = burn_ins + settings.rounds + clocks * settings.clock_rounds
-    starts_s = (1 + apart) * settings.processes * WORKER_START_S if plan.gpu else 0.0
+    starts = (1 + apart) * settings.processes
+    rounds = starts + settings.rounds + clocks * settings.clock_rounds
+    starts_s = starts * WORKER_START_S if plan.gpu else 0.0
     measuring_s = rounds * cases * longest_round_s(settings.samples, device) + starts_s
     probe = InputsProbe(plan.request.op, plan.cases if plan.gpu else ())
     if not probe.cases:
         return measuring_s
-    return measuring_s + (1 + ROUNDS) * len(probe.cases) * longest_round_s(SAMPLES, device)
+    return measuring_s + ROUNDS * len(probe.cases) * longest_round_s(SAMPLES, device)
 
 
 _DURATION = re.compile(r"(?:(?P<minutes>\d+(?:\.\d+)?)m)?(?:(?P<seconds>\d+(?:\.\d+)?)s?)?")

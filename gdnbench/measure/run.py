@@ -37,7 +37,7 @@ from gdnbench.measure.schedule import (
     sample_count,
 )
 from gdnbench.measure.timing import Target
-from gdnbench.measure.write import analyse_run, write_conclusions, write_run
+from gdnbench.measure.write import analyse_run, described, write_conclusions, write_run
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import Device
@@ -47,22 +47,23 @@ from gdnbench.model.workload import Workload
 from gdnbench.process.events import NoteMade, Observer, PhaseBegun, PhaseTimes, RaceStatus, add_seconds
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.files import Journal, RunFolder
-from gdnbench.store.info import (
-    RunInfo,
-    case_documents,
-    failed_gates,
-    held_claims,
-    largest_errors,
-    passed_gates,
-    suite_of,
-    write_info,
+from gdnbench.store.info import RunInfo, case_documents, suite_of, write_info
+from gdnbench.store.journal import (
+    Event,
+    Examined,
+    HostTimes,
+    PreflightVerdicts,
+    Sampled,
+    Started,
+    Tuned,
+    checked_event,
+    encode,
 )
-from gdnbench.store.journal import Event, Examined, HostTimes, PreflightVerdicts, Sampled, Tuned, checked_event, encode
-from gdnbench.store.measurements import contest_errors
 from gdnbench.store.schema import GpuDocument
 from gdnbench.store.settings import READ_BY_NVBENCHS_WORKERS, Settings
+from gdnbench.verify.preflight import WORKER as VERIFIER
 from gdnbench.verify.preflight import Preflight, interpreter_of, interpreting, scenarios_to_verify, share_with_controls
-from gdnbench.workers.supervision import run_concurrently, worker_environment
+from gdnbench.workers.supervision import WaitingWorkers, run_concurrently, worker_environment
 from gdnbench.workers.task import Phase, Task
 
 Record = Callable[[Event], None]
@@ -121,7 +122,9 @@ class Session:
         if self.warm and self.gpu:
             threading.Thread(target=self.warm.prepare, daemon=True).start()
         try:
-            with alone_on(self.gpu, self.observer), Journal(self.folder.path) as journal:
+            files = self.folder.path
+            waiting = WaitingWorkers(files, worker_environment(self.gpu), self.warm)
+            with alone_on(self.gpu, self.observer), Journal(files) as journal, waiting as self._waiting:
                 self._work(lambda event: _append(journal, event))
         except KeyboardInterrupt:
             interrupted = True
@@ -170,7 +173,14 @@ class Session:
 
     def _judge(self, pending: tuple[Case, ...], record: Record, stop: threading.Event) -> None:
         environment, warm = worker_environment(self.gpu), self.warm is not None
-        preflight = Preflight(self.folder.path, environment, self.observer, record, stop=stop, warm=warm)
+
+        def take(event: Event) -> None:
+            if isinstance(event, Started) and not self._waiting.begun:
+                self._start_waiting(pending)
+            record(event)
+
+        shared = self.folder.path, environment, self.observer, take
+        preflight = Preflight(*shared, stop=stop, warm=warm, waiting=self._waiting)
         tried = timing.forms_to_try(pending, self.forms, self.builds, archs_of(self.gpu))
         scenarios = scenarios_to_verify(self.op, self.cases)
         task = replace(self._task(Phase.EXAMINE, pending), forms=tried, scenarios=scenarios)
@@ -181,6 +191,14 @@ class Session:
             described = self.info.machine.get("gpu") or GpuDocument()
             gpu: GpuDocument = {**described, "sms": preflight.started.sms, "l2_bytes": preflight.started.l2_bytes}
             self.info = replace(self.info, machine={**self.info.machine, "gpu": gpu})
+
+    def _start_waiting(self, pending: Sequence[Case]) -> None:
+        """Starts the workers that are needed next, which import while these cases are checked."""
+        settings, entries = self.settings, self.catalog.entries
+        groups, task = len(self._groups(pending)), self._task(Phase.WAIT, timing.trusted_python(pending, entries))
+        measuring = groups + settings.processes - 1 if settings.until_clear else groups * settings.processes
+        self._waiting.start(VERIFIER, task, len(timing.trusted_first(pending, entries)) - 1)
+        self._waiting.start(timing.WORKER, task, 1 if settings.looks or settings.budget_s else measuring)
 
     def _take_chosen(self) -> None:
         """Takes the forms that the preflight chose; `run.json` has them before the first sample is taken."""
@@ -338,37 +356,19 @@ class Session:
         )
 
     def _measuring(self, record: Record) -> timing.TimingWorkers:
-        return timing.TimingWorkers(self.folder.path, worker_environment(self.gpu), self.observer, record, self.warm)
+        shared = self.folder.path, worker_environment(self.gpu), self.observer, record
+        return timing.TimingWorkers(*shared, self.warm, waiting=self._waiting)
 
     def _finish(self, interrupted: bool) -> Finished:
         self._phases.begin("analyse")
         analysis = analyse_run(self)
-        unfinished = any(row.status is Status.NOT_RUN for row in analysis.measurements)
-        gates = {case_id: verdict.gates for case_id, verdict in self.checked.items()}
-        kernels = {case.id: case.label for case in self.cases if case.role is not Role.CONTROL}
-        contest = {case_id: verdict.contest_error for case_id, verdict in self.checked.items()}
-        info = replace(
-            self.info,
-            complete=not interrupted and not unfinished and self.measured_all,
-            gates=failed_gates(gates),
-            gates_passed=passed_gates(gates),
-            errors=largest_errors(gates, kernels),
-            contest=contest_errors(contest, kernels),
-            claims=held_claims({case_id: verdict.invariance for case_id, verdict in self.checked.items()}, kernels),
-            tuned={case_id: sorted(choices) for case_id, choices in self.collected.tuned.items()},
-            warnings=list(dict.fromkeys((*self.info.warnings, *analysis.warnings))),
-            seconds=add_seconds(self.info.seconds, self._phases.seconds()),
-        )
+        info = described(self, analysis, interrupted=interrupted)
+        info = replace(info, seconds=add_seconds(self.info.seconds, self._phases.seconds()))
         rows = build_rows(self.catalog, self.cases, archs_of(self.gpu), self.builds, self.interpreted)
         if info.swept:
             write_conclusions(self)
         path = write_run(self.folder, info, analysis, self.collected, rows, self.clocked)
         return Finished(path, info, analysis, interrupted)
-
-    @property
-    def form_notes(self) -> dict[str, str]:
-        """Notes on floors that are measured in another form than declared, by case id."""
-        return timing.form_notes(self.catalog, self.cases)
 
     @property
     def apart(self) -> set[str]:

@@ -35,7 +35,7 @@ from gdnbench.model.status import Clock, Role, Status
 from gdnbench.process.events import NoteMade, Observer, PhaseBegun, StepChanged, UnitDone
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.journal import Event, Examined, HostTimes, PassBegun, PreflightVerdicts, Sampled, StepBegun
-from gdnbench.workers.supervision import supervise
+from gdnbench.workers.supervision import WaitingWorkers, supervise
 from gdnbench.workers.task import Pass, Task, file_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class TimingWorkers:
     """Measures rounds in worker processes until all rounds are done or no case is left.
 
     Task files, logs and the timer's records go to `folder`. `record` is called with every event. Workers, which run the
-    module `worker`, are forked from `warm`, or started as new processes if it is None.
+    module `worker`, are those that are `waiting`, or forked from `warm`, or started as new processes.
     """
 
     folder: Path
@@ -111,6 +111,7 @@ class TimingWorkers:
     record: Callable[[Event], None]
     warm: WarmParent | None = None
     worker: str = WORKER
+    waiting: WaitingWorkers | None = None
 
     def measure(
         self, task: Task, targets: Sequence[Target], others: Iterable[str] = (), bridge: Collection[str] = ()
@@ -129,7 +130,7 @@ class TimingWorkers:
             left = [target for target in left if _is_open(target, bridge)]
             if not left:
                 return
-            first, *further = [_next_pass(target, task, others) for target in left]
+            first, *further = [_next_pass(target, task, others, target is left[0]) for target in left]
             part = replace(
                 task,
                 cases=tuple({case.id: case for target in left for case in target.healthy}.values()),
@@ -179,7 +180,8 @@ class TimingWorkers:
         recorded = replace(task, record=str(self.folder / "nvbench" / f"{name}.json"))
         (self.folder / "nvbench").mkdir(exist_ok=True)
         try:
-            outcome = supervise(self.worker, recorded, self.folder, name, self.environment, take, warm=self.warm)
+            where = self.worker, recorded, self.folder, name, self.environment
+            outcome = supervise(*where, take, warm=self.warm, waiting=self.waiting)
         except MachineError:
             if at == 0:
                 raise
@@ -202,12 +204,12 @@ def _is_open(target: Target, bridge: Collection[str]) -> bool:
     return not {*ids} <= {*bridge} and len(target.collected.complete_rounds(ids)) < target.rounds
 
 
-def _next_pass(target: Target, task: Task, others: Collection[str]) -> Pass:
+def _next_pass(target: Target, task: Task, others: Collection[str], has_burn_in: bool) -> Pass:
     samples, done = target.collected.samples, target.collected.complete_rounds(case.id for case in target.healthy)
     taken = done.union(*(samples.get(other, {}) for other in others))
     first = max(taken, default=0) + 1
-    order = round_order(target.healthy, 1 + target.rounds - len(done), task.seed + first)
-    return Pass(target.clock, order, first, {**task.samples, **target.samples})
+    order = round_order(target.healthy, int(has_burn_in) + target.rounds - len(done), task.seed + first)
+    return Pass(target.clock, order, first, {**task.samples, **target.samples}, has_burn_in)
 
 
 def _progress(target: Target) -> tuple[str | int, ...]:
@@ -294,6 +296,12 @@ def trusted_first(cases: Sequence[Case], entries: Mapping[str, CatalogEntry]) ->
     return tuple(filter(None, (tuple(case for case in cases if case not in own), own)))
 
 
+def trusted_python(cases: Sequence[Case], entries: Mapping[str, CatalogEntry]) -> tuple[Case, ...]:
+    """The cases whose files may run in any worker: baselines that are called through Python."""
+    called = (case for case in cases if isinstance(entries[case.variant.kernel].kernel, TorchKernel))
+    return tuple(case for case in called if not _runs_own_python(case, entries))
+
+
 Forms = Mapping[str, tuple[Variant, ...]]
 """Forms of each case that has several, by case id, the declared one first."""
 
@@ -332,13 +340,3 @@ def as_chosen(cases: Sequence[Case], checked: PreflightVerdicts) -> tuple[Case, 
         replace(case, variant=replace(case.variant, params=chosen[case.id])) if case.id in chosen else case
         for case in cases
     )
-
-
-def form_notes(catalog: Catalog, cases: Sequence[Case]) -> dict[str, str]:
-    """Notes on floors that are measured in another form than the one declared for their workload, by case id."""
-    notes = {}
-    for case in cases:
-        declared, *others = catalog.entries[case.variant.kernel].forms(case.variant, case.workload)
-        if others and case.variant.params != declared.params:
-            notes[case.id] = f"as {case.variant.params}, faster here than as declared"
-    return notes

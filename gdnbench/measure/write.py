@@ -17,15 +17,17 @@ import numpy as np
 from gdnbench.analyse.analysis import Analysis, analyse, contradictions, with_clocks, without_verdicts
 from gdnbench.analyse.conclude import conclude
 from gdnbench.analyse.rounds import Collected
+from gdnbench.catalog.catalog import Catalog
 from gdnbench.codegen.builds import serialized_warnings
 from gdnbench.machine.gpus import spec_of
 from gdnbench.measure.inputs import effects_of_inputs
+from gdnbench.model.case import Case
 from gdnbench.model.gpu import Build
-from gdnbench.model.status import Clock, Status
+from gdnbench.model.status import Clock, Role, Status
 from gdnbench.store.files import RunFolder, drop_journal
-from gdnbench.store.info import RunInfo, write_info
+from gdnbench.store.info import RunInfo, failed_gates, held_claims, largest_errors, passed_gates, write_info
 from gdnbench.store.journal import Examined
-from gdnbench.store.measurements import write_measurements
+from gdnbench.store.measurements import contest_errors, write_measurements
 from gdnbench.store.samples import RoundSamples, write_rounds, write_samples
 from gdnbench.store.tables import BuildRow, LaunchRow, write_builds, write_launches, write_sweep
 
@@ -54,7 +56,7 @@ def analyse_run(session: Session) -> Analysis:
 
 def _analyse_clocks(session: Session) -> Analysis:
     builds: dict[str, Build] = {}
-    warnings = [session.form_notes]
+    warnings = [_form_notes(session.catalog, session.cases)]
     if session.gpu:
         builds = {case.id: build for case in session.cases if (build := session.builds.of(case, session.gpu.arch))}
         warnings.append(serialized_warnings(session.builds, session.cases, session.gpu.arch))
@@ -78,6 +80,36 @@ def _analyse_clocks(session: Session) -> Analysis:
     clocked = {clock: session.clocked.get(clock, Collected()) for clock in session.settings.clocks}
     return with_clocks(
         own, {clock: judge(cases=timed, collected=clocked[clock], timer=clock, clock=clock) for clock in clocked}
+    )
+
+
+def _form_notes(catalog: Catalog, cases: Sequence[Case]) -> dict[str, str]:
+    """Notes on floors that are measured in another form than the one declared for their workload, by case id."""
+    notes = {}
+    for case in cases:
+        declared, *others = catalog.entries[case.variant.kernel].forms(case.variant, case.workload)
+        if others and case.variant.params != declared.params:
+            notes[case.id] = f"as {case.variant.params}, faster here than as declared"
+    return notes
+
+
+def described(session: Session, analysis: Analysis, *, interrupted: bool) -> RunInfo:
+    """The description of a run that ends, with what its checks and its analysis found."""
+    unfinished = any(row.status is Status.NOT_RUN for row in analysis.measurements)
+    gates = {case_id: verdict.gates for case_id, verdict in session.checked.items()}
+    kernels = {case.id: case.label for case in session.cases if case.role is not Role.CONTROL}
+    contest = {case_id: verdict.contest_error for case_id, verdict in session.checked.items()}
+    claims = {case_id: verdict.invariance for case_id, verdict in session.checked.items()}
+    return replace(
+        session.info,
+        complete=not interrupted and not unfinished and session.measured_all,
+        gates=failed_gates(gates),
+        gates_passed=passed_gates(gates),
+        errors=largest_errors(gates, kernels),
+        contest=contest_errors(contest, kernels),
+        claims=held_claims(claims, kernels),
+        tuned={case_id: sorted(choices) for case_id, choices in session.collected.tuned.items()},
+        warnings=list(dict.fromkeys((*session.info.warnings, *analysis.warnings))),
     )
 
 
@@ -112,7 +144,7 @@ def write_run(
     if info.complete:
         drop_journal(folder.path)
         if not any(row.status.is_failure for row in analysis.rows):
-            for pattern in ("examine-*", "interpret-*", "measure-*"):
+            for pattern in ("examine-*", "interpret-*", "measure-*", "wait-*"):
                 for path in folder.path.glob(pattern):
                     path.unlink()
     return folder.finish()

@@ -91,3 +91,12 @@ class Channel(Generic[Message]):
         line = self._seal.add(encode(message).encode()) + b"\n"
         while line:
             line = line[os.write(self._descriptor, line) :]
+
+    def receive_line(self) -> str:
+        """Waits for a line from the parent, and returns it without its line feed; EOFError if the parent is gone."""
+        line = b""
+        while not line.endswith(b"\n"):
+            if not (byte := os.read(self._descriptor, 1)):
+                raise EOFError
+            line += byte
+        return line[:-1].decode()

@@ -144,6 +144,11 @@ class Worker(Generic[Message]):
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(line.encode() + b"\n")
 
+    def tell(self, line: str) -> None:
+        """Sends a line on the channel to a worker that waits for one; if it has died, `receive` finds out."""
+        with contextlib.suppress(BrokenPipeError):
+            self._socket.sendall(line.encode() + b"\n")
+
     def receive(self, deadline: float, stop: threading.Event | None = None) -> Message | None:
         """Returns the next message, or None if the worker has closed its end of the socket or is gone.
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from gdnbench.store.journal import EventChannel
-from gdnbench.workers.task import Phase, Task, load_torch, run_worker
+from gdnbench.workers.task import Phase, Task, await_task, load_torch, run_worker
 
 
 def verify(task: Task, channel: EventChannel) -> None:
     """Examines the task's cases, interprets them, follows them along sequences, or replays its program."""
+    task = await_task(task, channel, lambda _task: import_module("gdnbench.verify.examine"))
     channel.send(load_torch(task.device))
     if task.marks:
         from gdnbench.verify.follow import follow_all

@@ -29,7 +29,7 @@ from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.journal import IMPORT_STEP, Event, Examined, PreflightVerdicts, Started, StepBegun, checked_event
 from gdnbench.store.settings import Settings
-from gdnbench.workers.supervision import WorkerOutcome, run_concurrently, supervise, worker_environment
+from gdnbench.workers.supervision import WaitingWorkers, WorkerOutcome, run_concurrently, supervise, worker_environment
 from gdnbench.workers.task import Phase, Task
 
 WORKER = "gdnbench.verify"
@@ -41,7 +41,7 @@ class Preflight:
 
     Task files and logs go to `folder`, with a `label` that is unique among preflights that share it. `record` is called
     with every event; `started` is the worker's description of its device. Another thread sets `stop` to cancel the
-    checks. With `warm`, workers are forked from a process that stays up.
+    checks. With `warm`, workers are forked from a process that stays up; those that are `waiting` come first.
     """
 
     folder: Path
@@ -52,6 +52,7 @@ class Preflight:
     stop: threading.Event = field(default_factory=threading.Event)
     label: str = ""
     warm: bool = False
+    waiting: WaitingWorkers | None = None
 
     def judge(self, task: Task, checked: PreflightVerdicts) -> None:
         """Adds each verdict to `checked` as soon as it is known; raises MachineError if a worker ends without one."""
@@ -75,7 +76,7 @@ class Preflight:
                     self._conclude(by_id[event.case], event, checked)
 
         warm = WarmParent(self.environment) if self.warm else None
-        outcome = supervise(WORKER, task, self.folder, name, self.environment, take, self.stop, warm)
+        outcome = supervise(WORKER, task, self.folder, name, self.environment, take, self.stop, warm, self.waiting)
         if outcome.loss:
             for case in _lost_with(by_id[outcome.case], outcome, task.cases, checked):
                 loss = replace(outcome.loss, case=case.id)

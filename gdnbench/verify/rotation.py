@@ -119,7 +119,9 @@ class TimedChecks:
         self._wanted = 0
         self._begin_s = self._round_s = math.nan
 
-    def open(self, places: Sequence[int], number: int, *, is_last: bool = False, timed: int = 0) -> None:
+    def open(
+        self, places: Sequence[int], number: int, *, is_first: bool = False, is_last: bool = False, timed: int = 0
+    ) -> None:
         """Prepares a round's placements and draws how many launches are checked; `timed` ones, if not as before.
 
         They are the most in a timer's first round, and one or more in its last.
@@ -127,7 +129,7 @@ class TimedChecks:
         self.timed = timed or self.timed
         self._launches = 0
         self.at.clear()
-        self._wanted = MOST_CHECKED if number == BURN_IN else max(self._draw_number(), int(is_last))
+        self._wanted = MOST_CHECKED if is_first or number == BURN_IN else max(self._draw_number(), int(is_last))
         self._begin_s = time.perf_counter()
         self.at.draws.begin(number)
         for each in places:
@@ -285,7 +287,7 @@ class Rotation:
         self.placements = tuple(map(self._place, numbers))
         self._next = cycle(self.placements)
         if self._checks:
-            self._checks.open(numbers, number, is_last=is_last, timed=timed)
+            self._checks.open(numbers, number, is_first=position == 0, is_last=is_last, timed=timed)
 
     def _place(self, number: int) -> Placement:
         if number not in self._bound:

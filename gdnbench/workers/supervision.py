@@ -8,9 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Self
 
 from gdnbench.codegen.cache import byte_code_folder
 from gdnbench.errors import MachineError
@@ -20,8 +22,8 @@ from gdnbench.process.channel import ForgedMessageError
 from gdnbench.process.command import GRACE_S
 from gdnbench.process.warm import WarmParent
 from gdnbench.process.worker import Worker, python_path
-from gdnbench.store.journal import KINDS, Event, Examined, Refused, StepBegun
-from gdnbench.workers.task import Task
+from gdnbench.store.journal import KINDS, Event, Examined, Refused, Started, StepBegun
+from gdnbench.workers.task import START_LIMIT_S, Task
 
 GPU_WORKER_THREADS = "4"
 
@@ -79,6 +81,64 @@ class WorkerOutcome:
         return Examined(self.case, self.end.value, self.reason)
 
 
+MOST_WAITING = 5  # each has 200 MB of its own
+
+
+class WaitingWorkers:
+    """Workers that are started before there are tasks for them: they import what these need, and wait.
+
+    Imports are most of a worker's start. None imports while another times: whoever takes a worker waits until all have
+    imported, and until then no time is taken. They are forked from `warm`, so there are none without it, their files go
+    to `folder`, and leaving the `with` block kills those that nobody took.
+    """
+
+    def __init__(self, folder: Path, environment: Mapping[str, str], warm: WarmParent | None) -> None:
+        self._folder = folder
+        self._environment = environment
+        self._warm = warm
+        self.begun = 0  # workers, those that were taken included
+        self._importing: list[tuple[str, Worker[Event]]] = []
+        self._ready: list[tuple[str, Worker[Event]]] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def start(self, module: str, task: Task, count: int) -> None:
+        """Starts so many workers of a module, while cores are left, for a task that says what to import."""
+        cores = len(os.sched_getaffinity(0))
+        for _ in range(min(count, min(MOST_WAITING, cores - 1) - self.begun) if self._warm else 0):
+            file = self._folder / f"{task.phase}-{self.begun}.json"
+            task.write(file)
+            self.begun += 1
+            log = self._stack.enter_context(file.with_suffix(".log").open("w+b"))
+            worker = Worker(module, [str(file)], KINDS, log, self._environment, warm=self._warm)
+            self._importing.append((module, self._stack.enter_context(worker)))
+
+    def take(self, module: str) -> Worker[Event] | None:
+        """A worker of a module that waits for a task's path, None if there is none: those that fail are passed over."""
+        deadline = time.monotonic() + START_LIMIT_S
+        self._ready += [each for each in self._importing if _has_imported(each[1], deadline)]
+        self._importing.clear()
+        found = next((each for each in self._ready if each[0] == module), None)
+        if found is None:
+            return None
+        self._ready.remove(found)
+        return found[1]
+
+
+def _has_imported(worker: Worker[Event], deadline: float) -> bool:
+    with suppress(TimeoutError, ForgedMessageError):
+        while event := worker.receive(deadline):
+            if isinstance(event, Started):
+                return True
+    worker.close()
+    return False
+
+
 def supervise(
     module: str,
     task: Task,
@@ -88,21 +148,24 @@ def supervise(
     on_event: Callable[[Event], None],
     stop: threading.Event | None = None,
     warm: WarmParent | None = None,
+    waiting: WaitingWorkers | None = None,
 ) -> WorkerOutcome:
     """Runs the worker `python -m module` to its end and returns how it ended.
 
-    Task file and log are named `name`, in the folder; `environment` is added to this process's. The worker is forked
-    from `warm`, or started if that is None, and cancelled when `stop` is set. One that dies or hangs outside any case
-    is the machine's fault, not a case's: raises MachineError for that, for a forged message outside any case, and if
-    the worker refused the task, and CancelledError if it was stopped.
+    Task file and log are named `name`, in the folder; `environment` is added to this process's. The worker is one that
+    is `waiting`, or forked from `warm`, or started if that is None, and cancelled when `stop` is set. One that dies or
+    hangs outside any case is the machine's fault, not a case's: raises MachineError for that, for a forged message
+    outside any case, and if the worker refused the task, and CancelledError if it was stopped.
     """
     task_file = folder / f"{name}.json"
     task.write(task_file)
-    with (
-        (folder / f"{name}.log").open("w+b") as log,
-        Worker(module, [str(task_file)], KINDS, log, environment, warm=warm) as worker,
-    ):
-        return _watch(worker, on_event, stop)
+    with ExitStack() as stack:
+        if (worker := waiting.take(module) if waiting else None) is not None:
+            worker.tell(str(task_file))
+        else:
+            log = stack.enter_context((folder / f"{name}.log").open("w+b"))
+            worker = Worker(module, [str(task_file)], KINDS, log, environment, warm=warm)
+        return _watch(stack.enter_context(worker), on_event, stop)
 
 
 def _watch(worker: Worker[Event], on_event: Callable[[Event], None], stop: threading.Event | None) -> WorkerOutcome:

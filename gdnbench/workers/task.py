@@ -69,16 +69,21 @@ class Phase(StrEnum):
     INTERPRET = "interpret"  # verify Triton and CUDA kernels in interpreters
     REPLAY = "replay"  # run a program of events over a pool of states
     MEASURE = "measure"  # time
+    WAIT = "wait"  # import what the cases need, and wait for another task
 
 
 @dataclass(frozen=True)
 class Pass:
-    """Rounds that one timer measures, by `clock`, None for the run's own; the rest as in `Task`."""
+    """Rounds that one timer measures, by `clock`, None for the run's own; the rest as in `Task`.
+
+    Passes that follow another in a process have no burn-in: the GPU is warm, and every case has been launched.
+    """
 
     clock: Clock | None
     order: tuple[tuple[str, ...], ...]
     first_round: int
     samples: dict[str, int]
+    has_burn_in: bool = True
 
 
 @dataclass(frozen=True)
@@ -92,8 +97,9 @@ class Task:
     cases: tuple[Case, ...]
     seed: int
     step_limit_s: float  # seconds that an ordinary step may take; building and warming up may take several times that
-    order: tuple[tuple[str, ...], ...] = ()  # case ids by round; the first round is burn-in
-    first_round: int = 1  # number of the round that follows the burn-in
+    order: tuple[tuple[str, ...], ...] = ()  # case ids by round; the first round is burn-in, if there is one
+    has_burn_in: bool = True
+    first_round: int = 1  # number of the first round, the burn-in aside
     samples: dict[str, int] = field(default_factory=dict)  # per round, by case id
     # on a GPU, names of the functions that one call launched when checked, by case id
     launched: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -136,7 +142,8 @@ class Task:
 
     def round_number(self, position: int) -> int:
         """The number of the round at a position of `order`: 0 for the burn-in."""
-        return BURN_IN if position == 0 else self.first_round + position - 1
+        kept = position - int(self.has_burn_in)
+        return BURN_IN if kept < 0 else self.first_round + kept
 
     def write(self, path: Path) -> None:
         """Writes the task as JSON."""
@@ -197,6 +204,25 @@ def run_worker(read: Callable[[Path], T], work: Callable[[T, EventChannel], None
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # skips the exit handlers of libraries: torch.compile's waits 3 s for its processes
+
+
+def await_task(task: Task, channel: EventChannel, import_rest: Callable[[Task], object]) -> Task:
+    """The task itself, unless it is to wait: then imports what its cases need, and returns the one that follows.
+
+    Kernels' files that are run here are trusted. Nothing is put on the GPU, where another worker may be timing by now.
+    """
+    if task.phase is not Phase.WAIT:
+        return task
+    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.launch.numerics import load_file
+
+    started = load_torch(task.device)
+    import_rest(task)
+    catalog = load_catalog(map(Path, task.roots), only=task.op)
+    for case in task.cases:
+        load_file(catalog.entries[case.variant.kernel].source)
+    channel.send(started)
+    return Task.take(Path(channel.receive_line()))
 
 
 def load_torch(device: Device) -> Started:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from gdnbench.store.journal import EventChannel
-from gdnbench.workers.task import Task, load_torch, run_worker
+from gdnbench.workers.task import Task, await_task, load_torch, run_worker
 
 
 def measure(task: Task, channel: EventChannel) -> None:
@@ -19,6 +19,7 @@ def measure(task: Task, channel: EventChannel) -> None:
         from torch._inductor import config
 
         config.compile_threads = int(threads)
+    task = await_task(task, channel, choose_timer)
     channel.send(load_torch(task.device))
     choose_timer(task)(task, channel)
 
