@@ -43,7 +43,7 @@ class Workers:
     def __init__(self, *script):
         self.tasks, self._script = [], list(script)
 
-    def __call__(self, _module, task, folder, name, environment, on_event, warm=None):
+    def __call__(self, _module, task, folder, name, environment, on_event, warm=None, waiting=None):
         assert len(self.tasks) < 20, "starts workers for ever"
         (folder / f"{name}.json").write_text("{}")
         self.tasks.append(task)

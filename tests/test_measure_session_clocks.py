@@ -95,7 +95,8 @@ def test_each_clock_measures_every_case_after_nvbench(machine):
     assert workers.clocks == [None, "cupti", "graph"]
     measured = [task for task in workers.tasks if task.phase is Phase.MEASURE and not _is_probe(task)]
     rounds = [[sorted(ids) for ids in task.order] for task in measured]
-    assert rounds[0][:4] == rounds[1] == rounds[2]
+    assert rounds[0][:4] == rounds[2]  # in a process of its own, which begins with a burn-in
+    assert rounds[0][:3] == rounds[1]
     clocks = read_clocks(finished.path)
     assert list(clocks) == ["cupti", "graph"]
     for clock, rows in {None: read_measurements(finished.path), **clocks}.items():
@@ -145,8 +146,8 @@ def test_a_case_that_a_clock_loses_keeps_its_other_times(machine):
 
 def test_a_case_that_a_clock_finds_to_cheat_has_no_time_by_any(machine):
     finished, workers = machine.run({("cupti", "decode-v4", 2): WorkerEnd.FORGED})
-    cheated = next(row for row in finished.analysis.measurements if row.case.variant.label == "decode-v4")
-    assert (cheated.status, cheated.reason) == (Status.TAMPERS, "it was told to")
+    (cheated,) = [row for row in finished.analysis.measurements if row.status is not Status.OK]
+    assert (cheated.case.label, cheated.status, cheated.reason) == ("decode-v4", Status.TAMPERS, "it was told to")
     assert cheated.timing is None
     assert cheated.case not in {row.case for row in finished.analysis.clocks}
     assert all(cheated.case not in task.cases for task in workers.tasks if task.clock == "graph")
@@ -168,13 +169,15 @@ def test_a_case_whose_time_is_implausible_by_a_clock_has_no_time_by_any(machine,
 
 
 class Always(dict):
+    """What happens in every round by a clock."""
+
     def pop(self, key, default=None):
-        return self.get(key, default)
+        return self.get(key[0], default)
 
 
 def test_a_clock_that_cannot_be_read_costs_its_own_numbers_alone(machine):
     refusal = MachineError("CUPTI records nothing here", "see `gdnbench doctor`")
-    finished, workers = machine.run(Always({("cupti", "decode-v4", 0): refusal}))
+    finished, workers = machine.run(Always(cupti=refusal))
     assert workers.clocks == [None, "cupti", "cupti", "graph"]  # in NVBench's process, and in one of its own
     clocks = read_clocks(finished.path)
     assert {(row.status, row.reason) for row in clocks["cupti"]} == {(Status.FAILED, refusal.message)}

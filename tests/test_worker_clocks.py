@@ -78,6 +78,12 @@ class Rotation:
         self.kept.append(placement.ranges)
         return ()
 
+    def warm_up(self, after):
+        for placement in self.placements:
+            placement.run()
+            after(placement.ranges, ())
+            self.renew(placement)
+
     def renew(self, placement):
         self._gpu.do("gdnbench_renew", 2_000)
         self._gpu.log.append(("renew", placement.ranges))
@@ -214,7 +220,7 @@ def test_cupti_gives_every_sample_of_every_round_its_true_time(worker, plain):
 
 
 def test_every_sample_is_scrubbed_unless_the_run_is_plain(worker):
-    launches = 3 * (30 + 20 + 2 * WARM_UPS)
+    launches = 3 * (30 + 20 + 2 * (PLACES + WARM_UPS))
     worker.run(cupti)
     assert [what for what, *_ in worker.gpu.log] == ["scrub", "renew"] * launches
     worker.gpu.log.clear()

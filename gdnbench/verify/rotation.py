@@ -306,6 +306,14 @@ class Rotation:
         self.renew(placement)
         return bool(allocated)
 
+    def warm_up(self, after: Callable[[torch.Tensor, Sequence[torch.Tensor]], None]) -> None:
+        """Launches at each placement, and calls `after` with what was launched on: its ranges, and own outputs."""
+        for placement in self.placements:
+            own = self._placements.own(placement.number, placement.run())
+            self._placements.keep(own)
+            after(placement.ranges, own)
+            self.renew(placement)
+
     def next_placement(self) -> Placement:
         """The next placement of the window; after the last the first again."""
         return next(self._next)

@@ -117,6 +117,7 @@ class _Benchmark:
             with self.device.current():
                 timed, is_last = self.task.samples[self.case_id], self.task.is_last(self.position)
                 self.rotation.open(self.position, self._round, is_last=is_last, timed=timed)
+                self.rotation.warm_up(self.between.after)
                 state.exec(self._sample, batched=False, timer=True)
                 checked = self.rotation.judge()
             # A launch of a compiled kernel runs no Python of its own that could replace functions.
