@@ -220,11 +220,16 @@ def git_state(folder: Path) -> dict[str, Any]:
     """
     if (origin := command_origin()) and origin.git:
         return dict(origin.git)
-    changes = _git(folder, "status", "--porcelain")
+    told = _git(folder, "status", "--porcelain=v2", "--branch")
+    if told is None:
+        return dict.fromkeys(("commit", "branch", "dirty"))
+    lines = told.splitlines()
+    heads = dict(line.split(" ", 2)[1:] for line in lines if line.startswith("# branch."))
+    known = {name: "" if value.startswith("(") else value for name, value in heads.items()}  # (initial), (detached)
     return {
-        "commit": _git(folder, "rev-parse", "--verify", "HEAD"),
-        "branch": _git(folder, "symbolic-ref", "--short", "HEAD"),
-        "dirty": None if changes is None else bool(changes),
+        "commit": known.get("branch.oid") or None,
+        "branch": known.get("branch.head") or None,
+        "dirty": any(not line.startswith("#") for line in lines),
     }
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.request import (
@@ -24,7 +25,6 @@ from gdnbench.catalog.request import (
 )
 from gdnbench.catalog.revision import GIT_PREFIX, WORKING_TREE, pair_revisions
 from gdnbench.catalog.select import find_variant, resolve_op
-from gdnbench.diagnose.evidence import Cause
 from gdnbench.errors import ExitCode, MachineError, UsageError
 from gdnbench.measure.plan import Plan, make_plan, unavailable
 from gdnbench.model.gpu import Gpu
@@ -34,6 +34,9 @@ from gdnbench.model.workload import Workload
 from gdnbench.process.events import NoteMade, Observer
 from gdnbench.stats.interval import Comparison, Verdict
 from gdnbench.store.settings import GPU_CLOCKS, Settings, confidence_of_look, trim_of
+
+if TYPE_CHECKING:
+    from gdnbench.diagnose.evidence import Cause
 
 ROUNDS = 8
 """Rounds of a process: enough for an interval, few enough that a second process follows soon."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gdnbench.analyse.conclude import overall_ratio
 from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.request import device_of, slug_of
 from gdnbench.catalog.select import broken_kernel, find_variant, resolve_op
-from gdnbench.diagnose.evidence import Evidence
-from gdnbench.diagnose.gather import Question, gather, rank
 from gdnbench.errors import GdnbenchError
 from gdnbench.measure.plan import Plan
 from gdnbench.measure.run import Finished, Session
@@ -39,6 +40,12 @@ from gdnbench.stats.paired import judge_paired
 from gdnbench.verify.preflight import verify_variants
 from gdnbench.workers.supervision import worker_environment
 
+if TYPE_CHECKING:
+    from gdnbench.diagnose.evidence import Cause, Evidence
+
+_NEEDED_LATER = "gdnbench.diagnose.gather"
+"""Imported while the parent only waits for workers."""
+
 _GRAVEST_FIRST = tuple(Status)
 """The order of `Status`: failures before what is only not possible."""
 
@@ -56,14 +63,15 @@ def score_kernel(
     with tempfile.TemporaryDirectory(prefix="gdnbench-score-") as folder:
         session = begin_session(catalog, plan, Path(folder), phases)
         session.warm = WarmParent(worker_environment(gpu)) if warm else None
+        threading.Thread(target=import_module, args=(_NEEDED_LATER,), daemon=True).start()
         finished = session.run()
         score = _judge(plan, session, finished)
         phases(PhaseBegun("explain", 0))
-        evidence = _evidence(catalog, plan, Path(folder), gpu)
+        evidence, cause = _explain(catalog, plan, Path(folder), gpu)
     return replace(
         score,
         code=_code(finished, evidence),
-        cause=next(iter(rank(evidence)), None) if evidence and score.ratio else None,
+        cause=cause if score.ratio else None,
         seconds=phases.seconds(),
     )
 
@@ -203,14 +211,18 @@ def _of_workload(row: Measurement, finished: Finished) -> WorkloadScore:
     )
 
 
-def _evidence(catalog: Catalog, plan: Plan, results: Path, gpu: Gpu | None) -> Evidence | None:
-    """Returns the input of `explain`, or None if there is none, as for a torch kernel."""
+def _explain(catalog: Catalog, plan: Plan, results: Path, gpu: Gpu | None) -> tuple[Evidence | None, Cause | None]:
+    """Returns the input of `explain` and the first cause, None where there are none, as for a torch kernel."""
+    from gdnbench.diagnose.gather import Question, gather, rank
+
     label, axes = plan.request.variants[0].label, " ".join(plan.request.workloads[0].options[1::2])
     model = gpu.slug if gpu else "auto"
     try:
-        return gather(catalog, Question(label, plan.request.op.name, axes, model, None, PROFILES, results), ignore)
+        asked = Question(label, plan.request.op.name, axes, model, None, PROFILES, results)
+        evidence = gather(catalog, asked, ignore)
     except GdnbenchError:
-        return None
+        return None, None
+    return evidence, next(iter(rank(evidence)), None)
 
 
 def _code(finished: Finished, evidence: Evidence | None) -> Code:
