@@ -34,7 +34,7 @@ class Workers:
         self.tasks, self.names, self._fates = [], [], fates
         self.step = "load"
 
-    def __call__(self, _module, task, folder, name, environment, on_event, stop, warm=None):
+    def __call__(self, _module, task, folder, name, environment, on_event, stop, warm=None, waiting=None):
         assert len(self.tasks) < 20, "starts workers for ever"
         self.tasks.append(task)
         self.names.append(name)
@@ -56,7 +56,7 @@ def test_interpreters_are_forked_from_a_process_that_stays_up_where_that_is_aske
     parents = []
 
     def take_parent(*arguments):
-        parents.append(arguments[-1])
+        parents.append(arguments[-2])
         raise MachineError("enough", "stop here")
 
     monkeypatch.setattr(preflight, "supervise", take_parent)

@@ -129,6 +129,10 @@ def test_the_first_round_of_every_part_is_burn_in_and_the_others_count_on():
     assert [task(first_round=9).round_number(position) for position in range(4)] == [0, 9, 10, 11]
 
 
+def test_a_part_that_follows_another_in_its_process_has_no_burn_in():
+    assert [task(first_round=9, has_burn_in=False).round_number(position) for position in range(3)] == [9, 10, 11]
+
+
 LIMIT_S = 10
 
 

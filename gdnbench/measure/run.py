@@ -121,10 +121,9 @@ class Session:
         interrupted = False
         if self.warm and self.gpu:
             threading.Thread(target=self.warm.prepare, daemon=True).start()
+        waiting = WaitingWorkers(self.folder.path, worker_environment(self.gpu), self.warm)
         try:
-            files = self.folder.path
-            waiting = WaitingWorkers(files, worker_environment(self.gpu), self.warm)
-            with alone_on(self.gpu, self.observer), Journal(files) as journal, waiting as self._waiting:
+            with alone_on(self.gpu, self.observer), Journal(self.folder.path) as journal, waiting as self._waiting:
                 self._work(lambda event: _append(journal, event))
         except KeyboardInterrupt:
             interrupted = True

@@ -134,6 +134,11 @@ class Worker(Generic[Message]):
         """Whether a message has been read from the socket and not received."""
         return bool(self._lines)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended."""
+        return self._process.poll() is not None
+
     def fileno(self) -> int:
         """Returns the descriptor that becomes readable when there is a message, or the worker has ended."""
         return self._socket.fileno()

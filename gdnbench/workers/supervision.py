@@ -123,7 +123,7 @@ class WaitingWorkers:
         deadline = time.monotonic() + START_LIMIT_S
         self._ready += [each for each in self._importing if _has_imported(each[1], deadline)]
         self._importing.clear()
-        found = next((each for each in self._ready if each[0] == module), None)
+        found = next((each for each in self._ready if each[0] == module and not each[1].has_ended), None)
         if found is None:
             return None
         self._ready.remove(found)
