@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bundled import CATALOG
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.catalog import default_roots, load_catalog, load_catalog_of
 from gdnbench.model.kernel import CudaKernel, DispatchKernel, TorchKernel, TritonKernel
 
 BUNDLED = default_roots()[0]
@@ -71,6 +71,18 @@ def test_a_worker_loads_one_op_of_all_roots_and_runs_no_other_declaration(tmp_pa
     assert (list(one.ops), one.broken) == (["decode"], ())
     assert list(one.entries.values()) == list(whole.of_op("decode"))
     assert [each.name for each in whole.broken] == ["prefill/mine"]
+
+
+def test_kernels_whose_names_tell_their_op_cost_no_other_op(tmp_path, monkeypatch):
+    add_kernel(tmp_path)
+    add_kernel(tmp_path, "pool", variant=PLAIN.replace("decode-mine", "else"), op="decode-pool")
+    monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
+    assert [*load_catalog_of(["decode-mine", "decode-v4:WARPS=2"]).ops] == ["decode"]
+    assert (
+        [*load_catalog_of(["decode-pool-v2"]).ops] == [*load_catalog_of(["else"], "decode-pool").ops] == ["decode-pool"]
+    )
+    for strange in (["else"], ["decode-v4", "else"], ["decode-no"], ["decode-v4", "prefill-v3"]):
+        assert load_catalog_of(strange).entries == load_catalog().entries
 
 
 def test_an_op_in_a_folder_of_another_name_is_loaded_too(tmp_path):

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from gdnbench.catalog.catalog import load_catalog
+from gdnbench.catalog.catalog import load_catalog_of
 from gdnbench.catalog.entry import label_parts
-from gdnbench.catalog.revision import WORKING_TREE
+from gdnbench.catalog.revision import GIT_PREFIX, WORKING_TREE
 from gdnbench.codec import finite
 from gdnbench.machine import gpus
 from gdnbench.measure.plan import parse_duration
@@ -94,7 +94,8 @@ def score(
         score_on_save(request, found, turns, warm=not fresh, json=json, quiet=quiet)
         return
     with progress.watch(quiet=quiet or json) as observer:
-        revised = with_revision(load_catalog(), request, observer)
+        named = [each for each in (name, against) if each and not each.startswith(GIT_PREFIX)]
+        revised = with_revision(load_catalog_of(named, op), request, observer)
         scored = score_kernel(*revised, found, observer, warm=not fresh)
     answer = Answer(text=lambda _: _text(scored), document=lambda: score_document(scored), next=next_command(scored))
     print_answer(answer, json=json)
