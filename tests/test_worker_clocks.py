@@ -78,8 +78,9 @@ class Rotation:
         self.kept.append(placement.ranges)
         return ()
 
-    def warm_up(self, after):
+    def warm_up(self, flush, after):
         for placement in self.placements:
+            flush()
             placement.run()
             after(placement.ranges, ())
             self.renew(placement)

@@ -37,7 +37,7 @@ from gdnbench.measure.schedule import (
     sample_count,
 )
 from gdnbench.measure.timing import Target
-from gdnbench.measure.write import analyse_run, described, write_conclusions, write_run
+from gdnbench.measure.write import analyse_run, final_info, write_conclusions, write_run
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import Device
@@ -48,17 +48,7 @@ from gdnbench.process.events import NoteMade, Observer, PhaseBegun, PhaseTimes, 
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.files import Journal, RunFolder
 from gdnbench.store.info import RunInfo, case_documents, suite_of, write_info
-from gdnbench.store.journal import (
-    Event,
-    Examined,
-    HostTimes,
-    PreflightVerdicts,
-    Sampled,
-    Started,
-    Tuned,
-    checked_event,
-    encode,
-)
+from gdnbench.store.journal import Event, Examined, HostTimes, PreflightVerdicts, Sampled, Tuned, checked_event, encode
 from gdnbench.store.schema import GpuDocument
 from gdnbench.store.settings import READ_BY_NVBENCHS_WORKERS, Settings
 from gdnbench.verify.preflight import WORKER as VERIFIER
@@ -69,7 +59,7 @@ from gdnbench.workers.task import Phase, Task
 Record = Callable[[Event], None]
 MEMORY_SHARE = 0.6  # share of the GPU's memory for tensors; the rest is for libraries and kernels' allocations
 CPU_MEMORY_BYTES = 8 << 30
-_NEEDED_LATER = ("scipy.special", "pandas", "pyarrow.parquet")
+_NEEDED_LATER = ("scipy.special", "pyarrow.parquet")
 """Modules of verdicts and tables, imported (a second) while the parent only waits for workers."""
 
 
@@ -139,6 +129,8 @@ class Session:
         candidates = [case for case in self.cases if case.role is not Role.CONTROL]
         measured = [case_id for case_id, rounds in self.collected.samples.items() if rounds]
         self.forms = timing.find_forms(self.catalog, candidates, self._device, measured)
+        if self.gpu and self.warm and self.warm.is_up:
+            self._waiting.start(VERIFIER, self._wait_for(candidates), 1)
         to_build = timing.in_every_form(candidates, self.forms)
         limit_s, read = self.settings.step_limit_s, not self.settings.looks  # nothing of a score is stored
         self.builds = build_cases(self.catalog, to_build, archs_of(self.gpu), limit_s, self.observer, disassembled=read)
@@ -164,22 +156,17 @@ class Session:
         smallest = min((case.workload for case in self.cases), default=None) if self.gpu is None else None
         interpreted = tuple(case for case in built if case.workload == smallest and interpreter_of(case, self.catalog))
         self.observer(PhaseBegun("check", len(pending) + len(interpreted)))
-        threading.Thread(target=lambda: [import_module(name) for name in _NEEDED_LATER], daemon=True).start()
+        needed = _NEEDED_LATER[: 1 if self.settings.looks else None]  # no samples of a score are stored
+        threading.Thread(target=lambda: [*map(import_module, needed)], daemon=True).start()
         task = self._task(Phase.INTERPRET, interpreted)
         warm = self.warm is not None
         interpret = interpreting(self.catalog, task, self.folder.path, self.observer, self.interpreted, warm=warm)
         run_concurrently(partial(self._judge, pending, record), *interpret)
 
     def _judge(self, pending: tuple[Case, ...], record: Record, stop: threading.Event) -> None:
-        environment, warm = worker_environment(self.gpu), self.warm is not None
-
-        def take(event: Event) -> None:
-            if isinstance(event, Started) and not self._waiting.begun:
-                self._start_waiting(pending)
-            record(event)
-
-        shared = self.folder.path, environment, self.observer, take
-        preflight = Preflight(*shared, stop=stop, warm=warm, waiting=self._waiting)
+        shared = self.folder.path, worker_environment(self.gpu), self.observer, record
+        preflight = Preflight(*shared, stop=stop, warm=self.warm is not None, waiting=self._waiting)
+        preflight.on_first_start = partial(self._start_waiting, pending)
         tried = timing.forms_to_try(pending, self.forms, self.builds, archs_of(self.gpu))
         scenarios = scenarios_to_verify(self.op, self.cases)
         task = replace(self._task(Phase.EXAMINE, pending), forms=tried, scenarios=scenarios)
@@ -193,11 +180,13 @@ class Session:
 
     def _start_waiting(self, pending: Sequence[Case]) -> None:
         """Starts the workers that are needed next, which import while these cases are checked."""
-        settings, entries = self.settings, self.catalog.entries
-        groups, task = len(self._groups(pending)), self._task(Phase.WAIT, timing.trusted_python(pending, entries))
+        settings, groups, task = self.settings, len(self._groups(pending)), self._wait_for(pending)
         measuring = groups + settings.processes - 1 if settings.until_clear else groups * settings.processes
-        self._waiting.start(VERIFIER, task, len(timing.trusted_first(pending, entries)) - 1)
+        self._waiting.start(VERIFIER, task, len(timing.trusted_first(pending, self.catalog.entries)) - 1)
         self._waiting.start(timing.WORKER, task, 1 if settings.looks or settings.budget_s else measuring)
+
+    def _wait_for(self, cases: Sequence[Case]) -> Task:
+        return self._task(Phase.WAIT, timing.trusted_python(cases, self.catalog.entries))
 
     def _take_chosen(self) -> None:
         """Takes the forms that the preflight chose; `run.json` has them before the first sample is taken."""
@@ -361,7 +350,7 @@ class Session:
     def _finish(self, interrupted: bool) -> Finished:
         self._phases.begin("analyse")
         analysis = analyse_run(self)
-        info = described(self, analysis, interrupted=interrupted)
+        info = final_info(self, analysis, interrupted=interrupted)
         info = replace(info, seconds=add_seconds(self.info.seconds, self._phases.seconds()))
         rows = build_rows(self.catalog, self.cases, archs_of(self.gpu), self.builds, self.interpreted)
         if info.swept:

@@ -93,7 +93,7 @@ def _form_notes(catalog: Catalog, cases: Sequence[Case]) -> dict[str, str]:
     return notes
 
 
-def described(session: Session, analysis: Analysis, *, interrupted: bool) -> RunInfo:
+def final_info(session: Session, analysis: Analysis, *, interrupted: bool) -> RunInfo:
     """The description of a run that ends, with what its checks and its analysis found."""
     unfinished = any(row.status is Status.NOT_RUN for row in analysis.measurements)
     gates = {case_id: verdict.gates for case_id, verdict in session.checked.items()}
@@ -135,9 +135,10 @@ def write_run(
     write_rounds(folder.path, analysis.rounds)
     write_builds(folder.path, builds)
     write_launches(folder.path, list(_launches(clocked.get("cupti", Collected()))))
-    write_samples(folder.path, _samples(collected))
-    for clock, of_clock in clocked.items():
-        write_samples(folder.path, _samples(of_clock), clock)
+    if not info.settings.get("looks"):  # of a score nothing is stored that is not read at once
+        write_samples(folder.path, _samples(collected))
+        for clock, of_clock in clocked.items():
+            write_samples(folder.path, _samples(of_clock), clock)
     _pack_timer_records(folder.path / "nvbench")
     write_info(folder.path, info)
     # Last: a process killed before this point leaves all that --resume needs.

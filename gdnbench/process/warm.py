@@ -95,6 +95,14 @@ class WarmParent:
         with contextlib.suppress(OSError):
             self._connect().close()
 
+    @property
+    def is_up(self) -> bool:
+        """Whether the process is there and forks at once."""
+        with contextlib.suppress(OSError):
+            _open(self._socket_path()).close()
+            return True
+        return False
+
     def start(
         self, module: str, arguments: Sequence[str], channel: int, log: BinaryIO, own: Mapping[str, str]
     ) -> ForkedProcess:

@@ -23,7 +23,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-IMPORTED = ("torch", "triton")
+IMPORTED = ("torch", "triton", "cuda.core")
 """The imports that dominate a worker's start. None may touch the GPU when it is imported."""
 IMPORTED_FOR_GPUS = ("torch.distributed.fsdp", "torch._inductor.compile_fx", "triton.experimental.gluon")
 """What libraries of GPU kernels import, such as FLA, which itself asks for the GPU: most of a worker's start."""

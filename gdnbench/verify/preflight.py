@@ -42,6 +42,7 @@ class Preflight:
     Task files and logs go to `folder`, with a `label` that is unique among preflights that share it. `record` is called
     with every event; `started` is the worker's description of its device. Another thread sets `stop` to cancel the
     checks. With `warm`, workers are forked from a process that stays up; those that are `waiting` come first.
+    `on_first_start` is called once a worker has its libraries, which the next ones then load quickly.
     """
 
     folder: Path
@@ -53,6 +54,7 @@ class Preflight:
     label: str = ""
     warm: bool = False
     waiting: WaitingWorkers | None = None
+    on_first_start: Callable[[], None] = lambda: None
 
     def judge(self, task: Task, checked: PreflightVerdicts) -> None:
         """Adds each verdict to `checked` as soon as it is known; raises MachineError if a worker ends without one."""
@@ -69,6 +71,8 @@ class Preflight:
             self.record(event)
             match event:
                 case Started():
+                    if self.started is None:
+                        self.on_first_start()
                     self.started = event
                 case StepBegun(case=case_id, step=step) if case_id:
                     self.observer(StepChanged(f"{by_id[case_id].label} {by_id[case_id].workload}: {step}"))

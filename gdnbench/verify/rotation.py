@@ -306,9 +306,10 @@ class Rotation:
         self.renew(placement)
         return bool(allocated)
 
-    def warm_up(self, after: Callable[[torch.Tensor, Sequence[torch.Tensor]], None]) -> None:
-        """Launches at each placement, and calls `after` with what was launched on: its ranges, and own outputs."""
+    def warm_up(self, flush: Callable[[], None], after: Callable[[torch.Tensor, Sequence[torch.Tensor]], None]) -> None:
+        """Launches at each placement, flushed, and calls `after` with what was launched on: ranges, and own outputs."""
         for placement in self.placements:
+            flush()
             own = self._placements.own(placement.number, placement.run())
             self._placements.keep(own)
             after(placement.ranges, own)

@@ -81,7 +81,7 @@ class WorkerOutcome:
         return Examined(self.case, self.end.value, self.reason)
 
 
-MOST_WAITING = 5  # each has 200 MB of its own
+MOST_WAITING = 6  # each has 200 MB of its own
 
 
 class WaitingWorkers:

@@ -112,7 +112,7 @@ class _Rounds:
     def _launch(self, case_id: str) -> tuple[tuple[float, ...], int]:
         """Enqueues a case's round; returns the SM clock meanwhile and the number of checked launches."""
         rotation = self.rotations[case_id]
-        rotation.warm_up(self._between.after)
+        rotation.warm_up(self._flush, self._between.after)
         self._case.launch()
         has_gaps = len(self.task.launched.get(case_id, ("", ""))) > 1
         for _ in range(WARM_UPS + self.task.samples[case_id]):
