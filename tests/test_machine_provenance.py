@@ -5,8 +5,9 @@ import sys
 import pytest
 from fake_nvml import H200, FakeNvml
 
+from gdnbench.machine import provenance
 from gdnbench.machine.gpus import list_gpus
-from gdnbench.machine.provenance import describe_machine, git_state, relevant_variables
+from gdnbench.machine.provenance import describe_machine, git_state, relevant_variables, run_tool
 
 
 def git(folder, *arguments):
@@ -51,7 +52,9 @@ def test_keeps_the_relevant_variables_and_no_secret():
     }
 
 
-def test_git_state(tmp_path):
+def test_git_state_is_asked_once(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(provenance, "run_tool", lambda *given, **more: asked.append(given) or run_tool(*given, **more))
     git(tmp_path, "init", "-b", "main")
     assert git_state(tmp_path) == {"commit": None, "branch": "main", "dirty": False}
     git(tmp_path, "commit", "--allow-empty", "-m", "one")
@@ -62,6 +65,7 @@ def test_git_state(tmp_path):
     assert git_state(tmp_path)["dirty"] is True
     git(tmp_path, "checkout", "--detach")
     assert git_state(tmp_path)["branch"] is None
+    assert len(asked) == 4
 
 
 @pytest.mark.parametrize("exists", [True, False])

@@ -11,6 +11,7 @@ from run_data import case, failed, info, measured, timing, versus
 from gdnbench.errors import RunFormatError
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
+from gdnbench.store.files import write_table
 from gdnbench.store.info import write_info
 from gdnbench.store.measurements import read_clocks, read_measurements, write_measurements
 
@@ -73,6 +74,17 @@ def test_times_come_back_to_six_digits(stored):
             if right:
                 assert _words(left) == _words(right)
                 assert _numbers(left) == pytest.approx(_numbers(right), rel=1e-5, nan_ok=True)
+
+
+def test_cells_are_short_whole_numbers_whole_and_no_text_ends_a_row(tmp_path):
+    rows = [
+        {"n": 1054816, "x": 1234567.0, "m": 2.0, "t": "a\r\nb,c\r", "ok": True, "i": math.inf},
+        {"n": None, "x": 1.5, "m": math.nan, "t": None, "ok": False, "i": 1},
+    ]
+    write_table(tmp_path / "t.csv", rows, ["n", "x", "m", "t", "ok", "i", "gone"])
+    assert (tmp_path / "t.csv").read_bytes().decode() == (
+        'n,x,m,t,ok,i,gone\n1054816,1.23457e+06,2,"a\nb,c\n",True,inf,\n,1.5,,,False,1,\n'
+    )
 
 
 def test_what_is_not_known_is_an_empty_cell_and_comes_back_as_unknown(tmp_path):
