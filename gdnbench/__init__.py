@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gdnbench.model.kernel import (
         CudaKernel,
         CudaLaunch,
+        CuteKernel,
         DispatchKernel,
         Requirement,
         TensorMap,
@@ -52,6 +53,7 @@ __all__ = [
     "ComparedFunctions",
     "CudaKernel",
     "CudaLaunch",
+    "CuteKernel",
     "DispatchKernel",
     "DtypeOf",
     "ExactGate",

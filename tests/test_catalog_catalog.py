@@ -8,12 +8,12 @@ import pytest
 from bundled import CATALOG
 
 from gdnbench.catalog.catalog import default_roots, load_catalog, load_catalog_of
-from gdnbench.model.kernel import CudaKernel, DispatchKernel, TorchKernel, TritonKernel
+from gdnbench.model.kernel import CudaKernel, CuteKernel, DispatchKernel, TorchKernel, TritonKernel
 
 BUNDLED = default_roots()[0]
 FOLDERS = {f"{path.parts[-3]}/{path.parts[-2]}": path.parent for path in BUNDLED.glob("*/*/variant.py")}
 BUNDLED_NAMES = set(CATALOG.entries)
-SOURCES = {".cu": CudaKernel, ".py": (TritonKernel, TorchKernel), ".toml": DispatchKernel}
+SOURCES = {".cu": CudaKernel, ".py": (TritonKernel, TorchKernel, CuteKernel), ".toml": DispatchKernel}
 
 
 TORCH_KERNEL = (

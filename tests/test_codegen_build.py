@@ -28,7 +28,9 @@ CATALOG = load_catalog([default_roots()[0], ROOT])
 COMPILED = [
     entry
     for entry in CATALOG.entries.values()
-    if isinstance(entry.kernel, CudaKernel | TritonKernel) and not entry.folder.is_relative_to(ROOT)
+    if isinstance(entry.kernel, CudaKernel | TritonKernel)
+    and not entry.missing()
+    and not entry.folder.is_relative_to(ROOT)
 ]
 ARCHS = ("sm_90", "sm_100")
 # Four bf16 a lane are a row of a warp; and of each of four lanes of the products to come a thread widens a word.

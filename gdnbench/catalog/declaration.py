@@ -30,8 +30,14 @@ class _SourceLoader(SourceFileLoader):
 
 
 def load_source(name: str, path: Path) -> ModuleType:
-    """Runs a Python file as the module `name`, from its source alone; raises whatever it raises."""
-    spec = spec_from_file_location(name, path, loader=_SourceLoader(name, str(path)))
+    """Runs a Python file as the module `name`, from its source alone; raises whatever it raises.
+
+    It may import files beside it, `from .parts import tile`: the module is that of a package.
+    """
+    for part in [each for each in sys.modules if each.startswith(f"{name}.")]:
+        del sys.modules[part]  # is run anew, too
+    loader = _SourceLoader(name, str(path))
+    spec = spec_from_file_location(name, path, loader=loader, submodule_search_locations=[str(path.parent)])
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)

@@ -228,7 +228,9 @@ class CatalogEntry:
         return Variant(self.kernel.name, label=base.label + settings, params=params)
 
     def headers(self) -> list[tuple[str, Path]]:
-        """The headers that a CUDA kernel's source includes, as `included_headers`, without the marks of phases."""
+        """The headers that a source in CUDA C++ includes, as `included_headers`, without the marks of phases."""
+        if self.kernel.language != CudaKernel.language:
+            return []
         return [each for each in included_headers(self.source, self.include_path) if each[0] != PHASES]
 
     def source_files(self) -> list[tuple[str, Path]]:

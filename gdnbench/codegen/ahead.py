@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 
 from gdnbench import errors
@@ -23,11 +24,12 @@ from gdnbench.catalog.entry import Broken
 from gdnbench.catalog.load import load_kernel, load_op
 from gdnbench.codegen.build import Job, build
 from gdnbench.codegen.cache import evict, has_build, load_build
+from gdnbench.codegen.cute import load_dsl
 from gdnbench.codegen.triton import load_function
 from gdnbench.errors import BuildError, GdnbenchError, MachineError
 from gdnbench.model.case import Variant
 from gdnbench.model.gpu import UNREAD, Build
-from gdnbench.model.kernel import TritonKernel, launch_of
+from gdnbench.model.kernel import CuteKernel, TritonKernel, launch_of
 from gdnbench.process.channel import Channel, ForgedMessageError
 from gdnbench.process.worker import Worker, die_with_parent, take_requests, wait_for_any
 
@@ -87,7 +89,7 @@ def build_all(
     Args:
         processes: how many at once; by default one for each processor, at most 8.
         timeout_s: limit for compiling each job, in seconds.
-        import_s: limit for running a Triton kernel's source, in seconds; exceeding it fails all jobs of the kernel.
+        import_s: limit for running a Python kernel's source, in seconds; exceeding it fails all jobs of the kernel.
         on_result: called in this thread as each job ends.
 
     Raises:
@@ -173,7 +175,7 @@ def _collect(busy: list[Builder]) -> list[tuple[Builder, Result]]:
 class Builder:
     """A worker that builds one job at a time: `assign` one, wait until there is a message, and `collect`.
 
-    `timeout_s` limits compiling a job, and `import_s` running a Triton kernel's source, in seconds; `deadline` is when
+    `timeout_s` limits compiling a job, and `import_s` running a source in Python, in seconds; `deadline` is when
     the stage is to be over, as `time.monotonic` counts.
     """
 
@@ -268,9 +270,9 @@ def _attempt(line: str, channel: Channel[Reply]) -> Reply:
     try:
         job = _decoded(line)
         kernel = job.entry.kernel
-        if isinstance(kernel, TritonKernel):
-            import triton  # noqa: F401 - the source imports it, and is not to blame for how long that takes
-
+        if isinstance(kernel, TritonKernel | CuteKernel):
+            # The source imports it, and is not to blame for how long that takes.
+            load_dsl() if isinstance(kernel, CuteKernel) else import_module("triton")
             channel.send(StageBegan(BuildStage.IMPORTING))
             load_function(job.entry.source, launch_of(kernel, job.launch).entry)
         channel.send(StageBegan(BuildStage.COMPILING))

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen import cache, nvrtc, triton
+from gdnbench.codegen import cache, cute, nvrtc, triton
 from gdnbench.codegen.arch import capability
 from gdnbench.codegen.cubin import disassemble, read_resources
+from gdnbench.codegen.cute import compile_cute
 from gdnbench.codegen.nvrtc import CompiledCode, compile_cuda
 from gdnbench.codegen.sass import widest_load_bits
 from gdnbench.codegen.triton import compile_triton
@@ -26,7 +27,7 @@ from gdnbench.errors import BuildError, MachineError
 from gdnbench.model.case import Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import UNREAD, Build
-from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel, launch_of
+from gdnbench.model.kernel import CudaKernel, CudaLaunch, CuteKernel, TritonKernel, launch_of
 from gdnbench.model.workload import Workload
 
 # Each reason has a code of its own, C7510 and further, and all are worded alike. They differ in `in` or `for` alone.
@@ -100,11 +101,27 @@ def build(job: Job) -> Build:
 
 def _compile(job: Job) -> CompiledCode:
     what = job.entry, job.variant.params, job.workload, job.arch
-    if not isinstance(job.entry.kernel, TritonKernel):
+    if isinstance(job.entry.kernel, CuteKernel):
+        return compile_cute(*what, launch=job.launch)[0]
+    if isinstance(job.entry.kernel, CudaKernel):
         return compile_cuda(*what, launch=job.launch, stamped=job.stamped)
     log = io.StringIO()
     compiled = compile_triton(*what, launch=job.launch, log=log)
     return CompiledCode(compiled.asm["cubin"], compiled.metadata.name, compiled.metadata.shared, log.getvalue())
+
+
+def compile_ptx(entry: CatalogEntry, params: Params, workload: Workload, arch: str) -> dict[str, tuple[str, str]]:
+    """Compiles each launch to PTX with source lines; returns it and its mangled name there, by entry.
+
+    BuildError is raised as `build` raises it.
+    """
+    if not isinstance(entry.kernel, CuteKernel):
+        text, symbols = nvrtc.compile_ptx(entry, params, workload, arch)
+        return {name: (text, symbol) for name, symbol in symbols.items()}
+    made = {
+        each.entry: compile_cute(entry, params, workload, arch, launch=each.entry) for each in entry.kernel.launches
+    }
+    return {name: (text, code.symbol) for name, (code, text) in made.items()}
 
 
 def _describe(code: CompiledCode, kernel: str, arch: str) -> Build:
@@ -135,6 +152,8 @@ def build_key(
     or a file in its folder cannot be read, and TypeError for a kernel that is not compiled, such as a `TorchKernel`.
     """
     match kernel := entry.kernel:
+        case CuteKernel():
+            compiler = cute.fingerprint(launch_of(kernel, launch), kernel.name, params, workload)
         case CudaKernel():
             compiler = nvrtc.fingerprint(stamped=stamped)
         case TritonKernel():

@@ -74,14 +74,14 @@ def compile_cuda(
     """
     from cuda.bindings import nvrtc
 
-    with _compiled(entry, params, workload, _target(entry.kernel, arch), stamped=stamped) as (program, symbols):
+    with _compiled(entry, params, workload, target_of(entry.kernel, arch), stamped=stamped) as (program, symbols):
         cubin = _bytes_of(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
         return CompiledCode(cubin, symbols[launch_of(entry.kernel, launch).entry], log=_log_of(program))
 
 
 def compile_ptx(entry: CatalogEntry, params: Params, workload: Workload, arch: str) -> tuple[str, dict[str, str]]:
     """Compiles launches to PTX with source lines; returns it and mangled names by entry; raises as `compile_cuda`."""
-    target = _target(entry.kernel, arch).replace("sm_", "compute_")
+    target = target_of(entry.kernel, arch).replace("sm_", "compute_")
     with _compiled(entry, params, workload, target, stamped=0) as (program, symbols):
         return _ptx_of(program), symbols
 
@@ -147,8 +147,8 @@ def _text_in(source: Path) -> str:
         raise BuildError(said, "save the file as UTF-8") from error
 
 
-def _target(kernel: Kernel, arch: str) -> str:
-    """Returns what a kernel is compiled for: the architecture, or the kernel's own target if that belongs to it."""
+def target_of(kernel: Kernel, arch: str) -> str:
+    """Returns what a kernel is compiled for: the architecture, or its own target; BuildError if that is another's."""
     target, since = (kernel.target, kernel.since) if isinstance(kernel, CudaKernel) else ("", "")
     if not kernel.fits(arch):
         whose = f"that {target} alone knows" if target else f"that GPUs have from {since} on"

@@ -17,12 +17,14 @@ from gdnbench.errors import BuildError, raised_at
 from gdnbench.machine.provenance import package_version
 from gdnbench.model.case import call_of, wide_arguments
 from gdnbench.model.declaration import FACTS, Params, ParamValue
-from gdnbench.model.kernel import TritonKernel, TritonLaunch, launch_of
+from gdnbench.model.kernel import CudaLaunch, TritonKernel, TritonLaunch, launch_of
 from gdnbench.model.workload import Workload
 
 # PyTorch's allocations are aligned to 512 bytes and the op's tensors are whole, so the JIT finds every pointer
 # divisible by 16 and compiles for it. Without this the loads are narrower, and the code is another.
 _DIVISIBLE_BY_16 = [["tt.divisibility", 16]]
+
+_OPTIONS = {"num_warps": "warps", "num_stages": "stages"}
 
 # Environment variables with these prefixes change what Triton makes of a source, except those below.
 _VARIABLES = ("TRITON_", "PTXAS_", "DISABLE_", "ALLOW_", "LLVM_")
@@ -30,23 +32,28 @@ _HARMLESS = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR", "TRITON_INTER
 
 
 def fingerprint(launch: TritonLaunch, kernel: str, params: Params, workload: Workload) -> dict[str, Any]:
-    """Returns what besides the sources decides the code, loading no compiler; raises BuildError as `options`."""
+    """Returns what besides the sources decides the code, loading no compiler; raises BuildError as `options_of`."""
+    return compiler_facts("triton", _VARIABLES, options_of(launch, kernel, params, workload, _OPTIONS))
+
+
+def compiler_facts(package: str, prefixes: tuple[str, ...], options: Mapping[str, int]) -> dict[str, Any]:
+    """Returns a compiler's options, its package's version, and the environment variables that it heeds."""
     changed = {
-        name: value
-        for name, value in sorted(os.environ.items())
-        if name.startswith(_VARIABLES) and name not in _HARMLESS
+        name: value for name, value in sorted(os.environ.items()) if name.startswith(prefixes) and name not in _HARMLESS
     }
-    versions = {"triton": package_version("triton") or "absent"}
-    return {"options": options(launch, kernel, params, workload), "versions": versions, "environment": changed}
+    return {"options": options, "versions": {package: package_version(package) or "absent"}, "environment": changed}
 
 
-def options(launch: TritonLaunch, kernel: str, params: Params, workload: Workload) -> dict[str, int]:
-    """Returns Triton's compile options; raises BuildError if the kernel's `warps` or `stages` fails."""
+def options_of(
+    launch: TritonLaunch | CudaLaunch, kernel: str, params: Params, workload: Workload, named: Mapping[str, str]
+) -> dict[str, int]:
+    """Returns what functions of a launch, `named` by the compiler's option, return; raises BuildError if one fails."""
     try:
-        return {"num_warps": launch.warps(workload, params), "num_stages": launch.stages(workload, params)}
+        return {option: int(getattr(launch, name)(workload, params)) for option, name in named.items()}
     except Exception as error:
+        names = "` or `".join(named.values())
         reason = f"{type(error).__name__}: {error}"
-        raise BuildError(f"`warps` or `stages` in variant.py of {kernel} failed: {reason}") from error
+        raise BuildError(f"`{names}` in variant.py of {kernel} failed: {reason}") from error
 
 
 def compile_triton(
@@ -87,10 +94,11 @@ def compile_triton(
         {name: constants[name] for name, kind in signature.items() if kind == "constexpr"},
         {(place,): _DIVISIBLE_BY_16 for place in pointers},
     )
+    options = options_of(chosen, entry.kernel.name, params, workload, _OPTIONS)
     target = GPUTarget("cuda", capability(arch), WARP_SIZE)
     try:
         with _ptxas_writes_to(log) if log else contextlib.nullcontext():
-            return triton.compile(source, target=target, options=options(chosen, entry.kernel.name, params, workload))
+            return triton.compile(source, target=target, options=options)
     except BuildError:
         raise
     except Exception as error:

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 
 from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.codegen.build import compile_ptx
 from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU
-from gdnbench.codegen.nvrtc import compile_ptx
 from gdnbench.errors import NotInterpretedError, raised_at
 from gdnbench.launch.bind import three
 from gdnbench.launch.numerics import load_file
@@ -170,8 +170,8 @@ def _programs(entry: CatalogEntry, params: Params, workload: Workload, arch: str
     """Returns each launch's, compiled and read once in a process: workloads share code but for compile-time axes."""
     key = (entry.source, params, *workload.compile_time.items(), arch)
     if key not in _READ:
-        text, symbols = compile_ptx(entry, params, workload, arch)
-        _READ[key] = tuple(read_program(text, symbol) for symbol in symbols.values())
+        made = compile_ptx(entry, params, workload, arch)
+        _READ[key] = tuple(read_program(text, symbol) for text, symbol in made.values())
     return _READ[key]
 
 

@@ -129,14 +129,6 @@ class Kernel:
         return Params({name: self.params[name].parse(name, value) for name, value in values.items()})
 
 
-def _one(_workload: Workload, _params: Params) -> int:
-    return 1
-
-
-def _none(_workload: Workload, _params: Params) -> int:
-    return 0
-
-
 def _hold_to_numbers(launch: CudaLaunch | TritonLaunch, *names: str) -> None:
     """Makes these functions of a launch raise DeclarationError on what is not a number; numbers stay as they are."""
     for name in names:
@@ -158,9 +150,7 @@ def _sizes(declared: Grid, what: str, workload: Workload, params: Params) -> tup
     return tuple(value)
 
 
-MAP_BYTES = 128
-"""Bytes of a tensor map."""
-
+MAP_BYTES = 128  # of a tensor map
 _BOX_PIECE, _MOST_BOX, _MOST_AXES = 16, 256, 5  # bytes that divide a row; elements along an axis; axes
 _SWIZZLES = (0, 32, 64, 128)
 
@@ -207,7 +197,7 @@ class CudaLaunch:
     entry: str
     grid: Grid  # blocks per axis, from workload and params
     block: PerCase  # threads per block
-    shared_bytes: PerCase = _none  # dynamic shared memory per block
+    shared_bytes: PerCase = lambda _workload, _params: 0  # dynamic shared memory per block
     # The function's arguments by name, in its order: inputs, scalars, outputs, scratch, axes that are not compile-time
     # (`int`) and derived sizes (`long long`), and maps of tensors. None for all of them but maps, in this order.
     arguments: tuple[str | TensorMap, ...] | None = None
@@ -233,8 +223,8 @@ class TritonLaunch:
 
     entry: str  # the function in the source; its arguments are bound by their names
     grid: Grid  # programs per axis, from workload and params
-    warps: PerCase = _one  # per program
-    stages: PerCase = _one  # depth of software pipelining
+    warps: PerCase = lambda _workload, _params: 1  # per program
+    stages: PerCase = lambda _workload, _params: 1  # depth of software pipelining
 
     def __post_init__(self) -> None:
         _hold_to_numbers(self, "grid", "warps", "stages")
@@ -289,7 +279,7 @@ class CudaKernel(LaunchedKernel):
 
     source: str = "kernel.cu"
     block: PerCase | None = None
-    shared_bytes: PerCase = _none
+    shared_bytes: PerCase = lambda _workload, _params: 0
     launches: tuple[CudaLaunch, ...] = ()
     target: str = ""
 
@@ -301,6 +291,15 @@ class CudaKernel(LaunchedKernel):
     def fits(self, arch: str) -> bool:
         """Whether the architecture is the kernel's target, if it has one, and not before `since`."""
         return super().fits(arch) and (not self.target or self.target.rstrip("af") == arch.rstrip("af"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CuteKernel(CudaKernel):
+    """A kernel in CuTe DSL, launched as those in CUDA C++: a function of the launch's arguments, then of constants."""
+
+    language: ClassVar[str] = "cute"
+    source: str = "kernel.py"
+    requires: tuple[Requirement, ...] = (Requirement("cutlass", "cute"),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,8 +315,8 @@ class TritonKernel(LaunchedKernel):
     needed = ("entry", "grid")
 
     source: str = "kernel.py"
-    warps: PerCase = _one
-    stages: PerCase = _one
+    warps: PerCase = lambda _workload, _params: 1
+    stages: PerCase = lambda _workload, _params: 1
     launches: tuple[TritonLaunch, ...] = ()
 
 
@@ -339,8 +338,8 @@ def _check_launches(launches: object, kind: type, *single: object) -> None:
 def _check_early(launches: tuple[CudaLaunch, ...], arch: str) -> None:
     early = [each.entry for each in launches if each.begins_early]
     if early[:1] == [launches[0].entry]:
-        text = f"{early[0]}: the first launch cannot begin early, for it would overlap what came before the call"
-        raise DeclarationError(text, "`begins_early` is for later ones")
+        text = "the first launch cannot begin early, for it would overlap what came before the call"
+        raise DeclarationError(f"{early[0]}: {text}", "`begins_early` is for later ones")
     if early and (not arch or _number(arch) < _number(_FIRST_EARLY)):
         text = f"{early[0]}: launches begin early from {_FIRST_EARLY} on, and the kernel is for older GPUs, too"
         raise DeclarationError(text, f"since={_FIRST_EARLY!r}")

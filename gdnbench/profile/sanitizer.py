@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen.nvrtc import compile_ptx
+from gdnbench.codegen.build import compile_ptx
 from gdnbench.errors import MachineError, ProfilerTimedOutError
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
@@ -231,8 +231,8 @@ class SanitizerCheck:
         entry = self._entry(case)
         if not isinstance(entry.kernel, CudaKernel):
             return False
-        text, _ = compile_ptx(entry, case.variant.params, case.workload, self.gpu.arch)
-        return "mbarrier." in text
+        made = compile_ptx(entry, case.variant.params, case.workload, self.gpu.arch)
+        return any("mbarrier." in text for text, _ in made.values())
 
 
 def _tools(verdict: Examined) -> tuple[SanitizerTool, ...]:

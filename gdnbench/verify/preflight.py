@@ -20,7 +20,7 @@ from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU, build_cases
 from gdnbench.errors import ExitCode, MachineError, UsageError
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU, Gpu
-from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel
+from gdnbench.model.kernel import CudaKernel, CuteKernel, Kernel, TritonKernel
 from gdnbench.model.op import VERIFY_SUITE, Op
 from gdnbench.model.sequences import HOW_TO_SAY, SequenceLayout, why_not_compared
 from gdnbench.model.status import Role, Status
@@ -109,7 +109,8 @@ def share_with_controls(cases: Sequence[Case], checked: PreflightVerdicts) -> No
 
 
 INTERPRETED = 2  # workloads of a series: interpreters are slow, and larger workloads run the same code
-INTERPRETERS: Mapping[type[Kernel], str] = {TritonKernel: "Triton's interpreter", CudaKernel: "the interpreter of PTX"}
+_PTX = "the interpreter of PTX"
+INTERPRETERS: Mapping[type[Kernel], str] = {TritonKernel: "Triton's interpreter", CuteKernel: _PTX, CudaKernel: _PTX}
 """The interpreters that run kernels without a GPU."""
 
 
@@ -278,8 +279,8 @@ def interpreting(
     forked from a process that stays up.
     """
     by_language = {
-        kind.language: cases
-        for kind, interpreter in INTERPRETERS.items()
+        language: cases
+        for interpreter, language in {text: kind.language for kind, text in INTERPRETERS.items()}.items()
         if (cases := tuple(case for case in task.cases if interpreter_of(case, catalog) == interpreter))
     }
     kinds = catalog.ops[task.op].inputs_to_verify
