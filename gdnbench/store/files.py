@@ -9,7 +9,6 @@ import csv
 import fcntl
 import io
 import json
-import math
 import os
 import re
 from collections import Counter
@@ -115,30 +114,18 @@ def read_dataclasses(path: Path, kind: type[T]) -> list[T]:
 
 
 def write_table(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """Writes rows as CSV in one step; missing values are empty."""
-    cells = [_formatted([row.get(column) for row in rows]) for column in columns]
-    with replaced(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*cells, strict=True))
+    """Writes rows as CSV in one step; floats with six significant digits, missing values empty."""
+    import numpy as np
+    import pandas as pd
 
-
-def _formatted(column: Sequence[Any]) -> list[str]:
-    """The cells of a column: numbers in full where all are whole, else with six significant digits."""
-    known = [each for each in column if not _is_missing(each)]
-    if any(isinstance(each, str | bool) for each in known):
-        # A lone carriage return, as of a compiler's progress bar, would end the row: Python's csv does not quote it.
-        known = [re.sub(r"\r\n?", "\n", str(each)) for each in known]
-    elif all(math.isfinite(each) and each == int(each) for each in known):
-        known = [str(int(each)) for each in known]
-    else:
-        known = [f"{each:.6g}" for each in known]
-    left = iter(known)
-    return ["" if _is_missing(each) else next(left) for each in column]
-
-
-def _is_missing(cell: Any) -> bool:
-    return cell is None or (not isinstance(cell, str) and math.isnan(cell))
+    # Without the conversion a whole number in a column with gaps is written as 8.0. It casts to see whether it may, and
+    # an infinite bound of an interval is no reason for a warning.
+    with np.errstate(invalid="ignore"):
+        frame = pd.DataFrame(list(rows), columns=list(columns)).convert_dtypes()
+    # A lone carriage return, as of a compiler's progress bar, would end the row: Python's csv does not quote it.
+    frame = frame.replace(r"\r\n?", "\n", regex=True)
+    with replaced(path) as temporary:
+        frame.to_csv(temporary, index=False, float_format="%.6g")
 
 
 def read_table(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:

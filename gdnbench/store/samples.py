@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gdnbench.codec import convert_cells
 from gdnbench.errors import RunFormatError
@@ -128,24 +128,23 @@ def samples_name(clock: Clock | None) -> str:
 def write_samples(folder: Path, rounds: Iterable[RoundSamples], clock: Clock | None = None) -> None:
     """Writes `samples.parquet`, a row per sample; a further clock's go into `samples-cupti.parquet`."""
     import numpy as np
-    import pyarrow
-    from pyarrow import parquet
+    import pandas as pd
 
     if not (kept := list(rounds)):
         return
     counts = [len(each.times_us) for each in kept]
     placements = [_column(each.placements, each.times_us, -1) for each in kept]
     output_placements = [_column(each.output_placements, each.times_us, -1) for each in kept]
-    cases = np.repeat([each.case for each in kept], counts).tolist()
-    columns: dict[str, Any] = {
-        "case": pyarrow.array(cases, pyarrow.string()).dictionary_encode(),
+    columns = {
+        "case": np.repeat([each.case for each in kept], counts).astype(object),
         "round": np.repeat([each.round for each in kept], counts).astype(np.int16),
         "time_us": np.concatenate([each.times_us for each in kept]).astype(np.float32),
         "sm_mhz": np.concatenate([_column(each.sm_mhz, each.times_us, np.nan) for each in kept]).astype(np.float32),
         "placement": np.concatenate(placements).astype(np.int32),
         "output_placement": np.concatenate(output_placements).astype(np.int32),
     }
-    parquet.write_table(pyarrow.table(columns), folder / samples_name(clock), compression="zstd")
+    frame = pd.DataFrame(columns).astype({"case": "category"})
+    frame.to_parquet(folder / samples_name(clock), index=False, compression="zstd")
 
 
 def _column(values: Sequence[float] | FloatArray | IntArray, times_us: FloatArray, missing: float) -> FloatArray:
