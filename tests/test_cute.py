@@ -8,7 +8,9 @@ from decode_workloads import decode_at
 from faults import Gdnbench
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.codegen.ahead import build_all
 from gdnbench.codegen.build import Job, build, build_key, compile_ptx
+from gdnbench.codegen.cache import load_build
 from gdnbench.errors import BuildError
 
 pytest.importorskip("cutlass", reason="no CuTe DSL here: pip install 'gdnbench[cute]'")
@@ -48,6 +50,14 @@ def test_it_is_built_for_a_gpu_that_is_not_here(arch):
     assert (made.symbol, made.shared_bytes, made.spill_bytes, made.load_bits) == ("gdn_decode_cute_0", 0, 0, 128)
     assert made.required_threads == 128
     assert 32 < made.registers < 80
+
+
+def test_a_builder_leaves_what_a_worker_looks_for(monkeypatch, tmp_path):
+    """A worker that compiled would load the DSL, seconds of its start."""
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path))
+    job = Job(OURS, OURS.default, decode_at(), "sm_90", disassembled=False)
+    made = build_all([job])[job]
+    assert load_build(job.key) == made
 
 
 @pytest.mark.parametrize("mistake", WRONG)

@@ -28,7 +28,14 @@ _OPTIONS = {"num_warps": "warps", "num_stages": "stages"}
 
 # Environment variables with these prefixes change what Triton makes of a source, except those below.
 _VARIABLES = ("TRITON_", "PTXAS_", "DISABLE_", "ALLOW_", "LLVM_")
-_HARMLESS = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR", "TRITON_INTERPRET", "TRITON_PRINT_AUTOTUNING")
+_HARMLESS = (
+    "TRITON_CACHE_DIR",
+    "TRITON_HOME",
+    "TRITON_DUMP_DIR",
+    "TRITON_INTERPRET",
+    "TRITON_PRINT_AUTOTUNING",
+    "CUTE_DSL_DISABLE_FILE_CACHING",
+)
 
 
 def fingerprint(launch: TritonLaunch, kernel: str, params: Params, workload: Workload) -> dict[str, Any]:
