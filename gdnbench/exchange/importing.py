@@ -18,6 +18,7 @@ from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.exchange.match import literal, match, one_line, solution_files
 from gdnbench.exchange.schema import BuildSpec, Definition, Solution, read_files, safe_name
 from gdnbench.model.declaration import MOST_CHARACTERS
+from gdnbench.model.kernel import CuteKernel
 
 
 @dataclass
@@ -86,6 +87,8 @@ def _import_kernel(
 
 
 _CPU = "cpu"
+_MODULES = {"nvidia-cutlass-dsl": "cutlass"}  # of packages that a Solution may name instead
+_EXTRAS = {need.module: need.extra for need in CuteKernel.requires}
 
 
 def kernel_files(solution: Solution, definition: Definition, name: str) -> dict[Path, bytes]:
@@ -134,8 +137,9 @@ kernel = TorchKernel(
 def _needs(spec: BuildSpec) -> list[tuple[str, str]]:
     """Returns the required modules, each with its extra of gdnbench; C++ libraries are up to the compiler."""
     if spec.language in {"python", "triton"}:
-        modules = [each for each in spec.dependencies or () if each.isidentifier() and each not in {"torch", "triton"}]
-        return [(module, "") for module in modules]
+        named = (_MODULES.get(each, each) for each in spec.dependencies or ())
+        modules = [each for each in dict.fromkeys(named) if each.isidentifier() and each not in {"torch", "triton"}]
+        return [(module, _EXTRAS.get(module, "")) for module in modules]
     return [("tvm_ffi", "exchange")] if spec.binding != "torch" else [("ninja", "exchange")]
 
 

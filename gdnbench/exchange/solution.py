@@ -18,7 +18,7 @@ from gdnbench.exchange.reference import as_cpp, as_python
 from gdnbench.exchange.schema import BuildSpec, ExtensionBinding, Language, Solution, SourceFile, read_text
 from gdnbench.model.case import STRIDE, arguments_of
 from gdnbench.model.declaration import FACTS, TensorSpec
-from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel
+from gdnbench.model.kernel import CudaKernel, CudaLaunch, CuteKernel, TorchKernel, TritonKernel
 
 
 def solution_of(subject: ExportedKernel, author: str, binding: ExtensionBinding) -> Solution:
@@ -49,6 +49,8 @@ def solution_name(label: str) -> str:
 
 def _sources(subject: ExportedKernel, binding: ExtensionBinding) -> tuple[Language, list[SourceFile]]:
     match subject.entry.kernel:
+        case CuteKernel() as kernel:
+            raise UsageError(f"{kernel.name} is in CuTe DSL, of which no Solution is made", "export the others")
         case CudaKernel():
             return "cuda", cuda_sources(subject, binding)
         case TritonKernel():
