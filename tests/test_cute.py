@@ -16,7 +16,8 @@ from gdnbench.errors import BuildError
 pytest.importorskip("cutlass", reason="no CuTe DSL here: pip install 'gdnbench[cute]'")
 pytestmark = pytest.mark.slow
 
-OURS = load_catalog([default_roots()[0]]).entries["decode-cute"]
+CATALOG = load_catalog([default_roots()[0]])
+OURS, GEMM = (CATALOG.entries[name] for name in ("decode-cute", "nvfp4-gemm-cute"))
 PARAMS = OURS.default.params
 IN_SHARED = (
     "    sums = [",
@@ -34,13 +35,14 @@ WRONG = {
     "constant": (("WARPS: Constexpr", "ROWS: Constexpr"), "takes .*ROWS; expected: .*WARPS: constexpr"),
     "no-kernel": (("@cute.kernel", "@cute.jit"), "kernel.py: error: a kernel is decorated with @cute.kernel"),
     "plain": (("@cute.kernel", ""), "is a function, not a kernel"),
+    "ptxas": (("@never trap;", "@never tarp;"), "kernel.py: error: ptxas: .*tarp"),
     "shared": (IN_SHARED, "allocates 4,096 bytes of shared memory, and its launch has 0"),
     "import": (("from cutlass", "from .absent import x\nfrom cutlass"), "kernel.py:3: ModuleNotFoundError"),
 }
 
 
-def _changed(root, change, name="decode-changed"):
-    write_changed(OURS, name, change, root)
+def _changed(root, change, name="decode-changed", entry=OURS):
+    write_changed(entry, name, change, root)
     return load_catalog([default_roots()[0], root]).entries[name]
 
 
@@ -107,6 +109,47 @@ def test_it_is_interpreted_and_watched(tmp_path):
     lines = (root / "decode" / "writes-past" / "kernel.py").read_text().splitlines()
     line = next(at for at, text in enumerate(lines, 1) if "Int64(row) + 1" in text)
     assert f"kernel.py:{line}: thread " in said["decode-writes-past"][1]
+
+
+ON_SM_100 = {
+    "right": (("", ""), "ok", ""),
+    "never-adds": (("chunk > 0 if part == 0 else True", "False"), "wrong-numbers", ""),
+    "adds-to-nothing": (("chunk > 0 if part == 0 else True", "True"), "unsafe", "tensor memory that nobody wrote"),
+    "unfenced": (("        cute.arch.fence_view_async_shared()\n", ""), "unsafe", "no `fence.proxy.async` between"),
+    "no-wait": (("        cute.arch.mbarrier_wait(barrier, chunk % 2)\n", ""), "unsafe", "no barrier between"),
+    "no-commit": (("                tcgen05.commit(barrier)", "                pass"), "unsafe", "never completes"),
+    "keeps": (("        cute.arch.dealloc_tmem(held, reserved)\n", ""), "unsafe", "has not given back its columns"),
+    "small": (("alloc_tmem(reserved, address)", "alloc_tmem(32, address)"), "unsafe", "beside the columns"),
+    "gives-back-more": (("dealloc_tmem(held, reserved)", "dealloc_tmem(held, 128)"), "unsafe", "not reserved"),
+    "one-quarter": (("get_slice(thread)", "get_slice(thread % 32)"), "unsafe", "another quarter of the lanes"),
+}
+
+
+def test_products_of_sm_100_are_interpreted_and_watched(tmp_path):
+    root = tmp_path / "more"
+    for name, (change, _, _) in ON_SM_100.items():
+        write_changed(GEMM, f"nvfp4-gemm-{name}", change, root)
+    gdnbench = Gdnbench(tmp_path, (root,), in_process=True)
+    names = ",".join(f"nvfp4-gemm-{name}:COLUMNS=64" for name in ON_SM_100)
+    done = gdnbench("verify", "--kernel", names, "--quick", "--shape", "M=3 N=16 K=256", "--json")
+    said = {row["kernel"].removeprefix("nvfp4-gemm-"): (row["status"], row["reason"]) for row in done.document["gates"]}
+    assert {name: status for name, (status, _) in said.items()} == {name: each[1] for name, each in ON_SM_100.items()}
+    for name, (_, _, reason) in ON_SM_100.items():
+        assert reason in said[name][1]
+
+
+def test_a_gpu_without_the_instructions_is_named():
+    for arch in ("sm_90", "sm_120"):
+        with pytest.raises(BuildError, match=f"has instructions that sm_100a alone knows, .* compiled for {arch}"):
+            build(Job(GEMM, GEMM.default, GEMM.op.default, arch))
+
+
+def test_what_the_interpreter_does_not_know_is_named(tmp_path):
+    shift = "{ .reg .b32 t; mov.b32 t, 0; tcgen05.shift.cta_group::1.down [t]; }"
+    change = ('f"tcgen05.fence::{way}_thread_sync;"', f'"{shift}"')
+    entry = _changed(tmp_path, change, "nvfp4-gemm-shifts", GEMM)
+    done = Gdnbench(tmp_path, (tmp_path,), in_process=True)("verify", entry.kernel.name, "--quick")
+    assert "`tcgen05.shift.cta_group::1.down` cannot be interpreted" in done.out, done
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch):

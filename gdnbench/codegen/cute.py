@@ -172,6 +172,7 @@ def _allocated_bytes(module: str) -> int:
     return int(constant[1]) if constant else 0
 
 
+_PTXAS = re.compile(r"line \d+; error\s*: (.+)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -181,5 +182,6 @@ def _explain(entry: CatalogEntry, error: Exception) -> str:
         return f"{entry.source}: error: a kernel is decorated with @cute.kernel"
     at = raised_at(error, entry.folder)
     place = f"{at[0]}:{at[1]}" if at else str(entry.source)
-    said = _COLOURS.sub("", str(error)).strip().removeprefix("error: ")
+    log = "; ".join(_PTXAS.findall(getattr(error, "ptxas_error", "")))  # which hides in the DSL's account of it
+    said = f"ptxas: {log}" if log else _COLOURS.sub("", str(error)).strip().removeprefix("error: ")
     return f"{place}: error: {said or type(error).__name__}"

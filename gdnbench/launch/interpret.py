@@ -184,7 +184,8 @@ def interpreter_for(entry: CatalogEntry, variant: Variant, workload: Workload) -
     """The variant at a workload, for its interpreter; NotInterpretedError for a kernel that has none."""
     match entry.kernel:
         case CudaKernel():
-            return InterpretedCuda(entry, variant, workload, ARCHS_WITHOUT_GPU[0])
+            fitting = [arch for arch in ARCHS_WITHOUT_GPU if entry.kernel.fits(arch)]
+            return InterpretedCuda(entry, variant, workload, (fitting or ARCHS_WITHOUT_GPU)[0])
         case TritonKernel():
             return InterpretedTriton(entry, variant)
     raise NotInterpretedError(f"{entry.kernel.name} is reached through Python, and is not interpreted", "use a GPU")

@@ -13,6 +13,7 @@ from gdnbench.ptx.program import WIDTHS, Fault, PtxInstruction, unknown
 from gdnbench.ptx.reader import ASSERT_FAILS
 from gdnbench.ptx.registers import is_known
 from gdnbench.ptx.segments import LOCAL_WINDOW, SHARED_WINDOW, text_at
+from gdnbench.ptx.tcgen05 import TENSOR_CORE
 from gdnbench.ptx.transfers import TRANSFERS
 from gdnbench.ptx.waiting import WAITS
 from gdnbench.ptx.warpgroups import WARPGROUP_WIDE, watched
@@ -234,5 +235,5 @@ _HANDLERS: dict[str, Handler] = {
     "slct": _select,
     **dict.fromkeys(("and", "or", "xor", "not"), _logic),
     **dict.fromkeys(_IGNORED, lambda _machine, _instruction: None),
-    **TRANSFERS, **WAITS, **WARP_WIDE, **MATRICES, **WARPGROUP_WIDE,
+    **TRANSFERS, **WAITS, **WARP_WIDE, **MATRICES, **WARPGROUP_WIDE, **TENSOR_CORE,
 }  # fmt: skip

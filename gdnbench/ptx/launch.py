@@ -100,6 +100,9 @@ def run_program(
             except TimeoutError as error:
                 raise TimeoutError(str(machine.instruction.at)) from error
             machine.memory.settle()
+            if machine.tensor_memory.is_left():
+                text = "a block ends and has not given back its columns of tensor memory"
+                findings.add(Fault.BARRIER, program.instructions[-1].at, text)
             is_awaited |= machine.launches.are_awaited
     if grid.begins_early and not is_awaited:
         text = "the launch ends without a `griddepcontrol.wait`: those after it could begin before those in front end"

@@ -15,6 +15,7 @@ from gdnbench.ptx.ordering import EarlierLaunches, Ordering
 from gdnbench.ptx.program import WARP, WIDTHS, Fault, FaultLog, LaunchGrid, Operand, Program, PtxInstruction, unknown
 from gdnbench.ptx.registers import special
 from gdnbench.ptx.segments import SHARED_WINDOW, MemorySegment, PendingRead, SectorCounts
+from gdnbench.ptx.tensor_memory import TensorMemory
 from gdnbench.ptx.wgmma_registers import Flights
 
 INSTRUCTIONS_A_TURN = 2_000
@@ -102,8 +103,9 @@ class Machine:
         self._has_woken = False
         self.flights = Flights(self)
         self.pending_reads: list[PendingRead] = []  # of shared memory, by asynchronous products and bulk stores
-        # copies, stores: groups of asynchronous copies and of bulk stores
-        self.copies, self.stores = Groups(count), Groups(count)
+        # copies, stores, products: groups of asynchronous copies, of bulk stores and of products of sm_100
+        self.copies, self.stores, self.products = Groups(count), Groups(count), Groups(count)
+        self.tensor_memory = TensorMemory(self.blocks)
 
     # Operands
 

@@ -132,6 +132,13 @@ KNOWN: Mapping[str, frozenset[str]] = {
     })),
     **dict.fromkeys(("mma", "movmatrix", "wgmma"), _ANY),  # whose handlers compare every word
     **dict.fromkeys(("fence", "membar", "prefetch", "prefetchu", "setmaxnreg", "createpolicy"), _ANY),
+    "tcgen05": frozenset({
+        "alloc", "dealloc", "relinquish_alloc_permit", "mma", "commit", "ld", "st", "wait__ld", "wait__st",
+        "fence__before_thread_sync", "fence__after_thread_sync", "cta_group__1", "kind__f16", "kind__f8f6f4", "32x32b",
+        "sync", "aligned", "shared__cta", "shared__cluster", "mbarrier__arrive__one",
+        *(f"collector__a__{use}" for use in ("fill", "use", "lastuse", "discard")),
+        *(f"x{1 << power}" for power in range(8)),
+    }),
     "griddepcontrol": frozenset({"wait", "launch_dependents"}),
 }  # fmt: skip
 """Modifiers that each instruction may have beside its types; an instruction that is not listed has none."""

@@ -249,6 +249,16 @@ def arrive_after_copies(machine: Machine, instruction: PtxInstruction) -> None:
     machine.mbarriers_changed()
 
 
+def arrive_from_products(machine: Machine, instruction: PtxInstruction) -> None:
+    """Executes the arrival of `tcgen05.commit`, at once as products here."""
+    addresses = machine.shared_addresses(instruction.operands[0])
+    check_shown(machine, instruction, machine.lanes, addresses)
+    for address, mbarrier, rows in _by_barrier(machine, addresses):
+        machine.ordering.bring(machine.lanes[rows], address)
+        mbarrier.arrive(machine.block[machine.lanes[rows]], np.ones_like(rows))
+    machine.mbarriers_changed()
+
+
 _OF_MBARRIERS: dict[str, Handler] = {
     "init": _initialise, "inval": _invalidate, "arrive": _arrive, "expect_tx": _expect, "test_wait": _wait,
     "try_wait": _wait,
