@@ -1,9 +1,15 @@
 """Kernels in CuTe DSL: built for GPUs that need not be here, refused where they are wrong, and interpreted."""
 
+import json
+import re
 import sys
+from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
+from bundled import CATALOG
 from changed_kernels import write_changed
+from cuda.bindings.driver import CUstream
 from decode_workloads import decode_at
 from faults import Gdnbench
 
@@ -13,10 +19,9 @@ from gdnbench.codegen.build import Job, build, build_key, compile_ptx
 from gdnbench.codegen.cache import load_build
 from gdnbench.errors import BuildError
 
-pytest.importorskip("cutlass", reason="no CuTe DSL here: pip install 'gdnbench[cute]'")
+cutlass = pytest.importorskip("cutlass", reason="no CuTe DSL here: pip install 'gdnbench[cute]'")
 pytestmark = pytest.mark.slow
 
-CATALOG = load_catalog([default_roots()[0]])
 OURS, GEMM = (CATALOG.entries[name] for name in ("decode-cute", "nvfp4-gemm-cute"))
 PARAMS = OURS.default.params
 IN_SHARED = (
@@ -92,7 +97,8 @@ def test_a_build_is_of_its_threads_and_of_what_it_imports(tmp_path):
 
 
 def _code(compiled):
-    return [line for line in compiled[0].splitlines() if not line.lstrip().startswith((".loc", ".file", "//"))]
+    lines = (line.strip() for line in compiled[0].splitlines())
+    return [line for line in lines if line and not line.startswith((".loc", ".file", "//"))]
 
 
 def test_it_is_interpreted_and_watched(tmp_path):
@@ -150,6 +156,39 @@ def test_what_the_interpreter_does_not_know_is_named(tmp_path):
     entry = _changed(tmp_path, change, "nvfp4-gemm-shifts", GEMM)
     done = Gdnbench(tmp_path, (tmp_path,), in_process=True)("verify", entry.kernel.name, "--quick")
     assert "`tcgen05.shift.cta_group::1.down` cannot be interpreted" in done.out, done
+
+
+def test_what_goes_out_compiles_to_the_same_code(tmp_path, monkeypatch):
+    """And back in it asks for the package, by whatever name a Solution has for it."""
+    gdnbench = Gdnbench(tmp_path, in_process=True)
+    done = gdnbench("exchange", "export", "decode-cute", "--shape", "B=1", "--to", str(tmp_path))
+    assert done.code == 0, done.err
+    [stored], [defined] = (list(tmp_path.glob(f"{kind}/**/*.json")) for kind in ("solutions", "definitions"))
+    solution = json.loads(stored.read_text())
+    assert solution["spec"]["dependencies"] == ["cutlass"]
+    solution["spec"]["dependencies"] += ["nvidia-cutlass-dsl", "torch"]
+    stored.write_text(json.dumps(solution))
+    took = f"exchange import {stored} {defined} --op decode --name decode-back --to {tmp_path / 'kernels'}"
+    assert gdnbench(*took.split()).code == 0
+    back = load_catalog([default_roots()[0], tmp_path / "kernels"]).entries["decode-back"]
+    assert back.kernel.requires == OURS.kernel.requires
+    (tmp_path / "sent").mkdir()
+    for source in solution["sources"]:
+        (tmp_path / "sent" / source["path"]).write_text(source["content"])
+    monkeypatch.syspath_prepend(tmp_path)
+    module = import_module("sent.solution")
+    function = module.launch_gdn_decode_cute
+    kinds = {"bf16": cutlass.BFloat16, "fp32": cutlass.Float32}
+    of_tensors = {spec.name: kinds[spec.dtype] for spec in OURS.op.tensors}
+    order = ("q", "k", "v", "state", "A_log", "dt_bias", "a", "b", "", "output", "new_state")
+    address = SimpleNamespace(data_ptr=lambda: 0)
+    given = [module.pointer(address, of_tensors[name]) if name else cutlass.Float32(1.0) for name in order]
+    options = f"--gpu-arch sm_90 --keep-ptx --dump-dir {tmp_path}"
+    sizes = cutlass.Int32(1), cutlass.Int32(64)
+    compiled = cutlass.cute.compile(function, *given, *sizes, CUstream(0), options=options)
+    ours, symbol = compile_ptx(OURS, PARAMS, decode_at(), "sm_90")["gdn_decode_cute"]
+    theirs = re.sub(r"kernel_cutlass_\w+?_0(?=\W|_param)", symbol, compiled.__ptx__)
+    assert _code((theirs,)) == _code((ours,))
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch):

@@ -19,7 +19,7 @@ from gdnbench.codegen.nvrtc import WAIT, CompiledCode, target_of
 from gdnbench.codegen.triton import compiler_facts, constants_of, load_function, options_of
 from gdnbench.errors import BuildError, DeclarationError, raised_at
 from gdnbench.model.case import arguments_of, call_of
-from gdnbench.model.declaration import Dtype, Params
+from gdnbench.model.declaration import FACTS, Params
 from gdnbench.model.kernel import CudaLaunch, CuteKernel, TensorMap, launch_of
 from gdnbench.model.workload import Workload
 
@@ -28,18 +28,6 @@ _VARIABLES = ("CUTE_DSL_",)  # prefix of the environment variables that change w
 _OPTIONS = {"block": "block", "shared_bytes": "shared_bytes"}
 # PyTorch's allocations are aligned to 512 bytes, and the op's tensors are whole; copies of 16 bytes rely on it.
 _ALIGNED_TO = 16
-_TYPES: Mapping[Dtype, str] = {
-    "bf16": "BFloat16",
-    "fp16": "Float16",
-    "fp32": "Float32",
-    "fp64": "Float64",
-    "fp8e4m3": "Float8E4M3FN",
-    "fp4x2": "Uint8",
-    "int8": "Int8",
-    "int32": "Int32",
-    "int64": "Int64",
-    "bool": "Uint8",
-}
 
 
 def fingerprint(launch: CudaLaunch, kernel: str, params: Params, workload: Workload) -> dict[str, Any]:
@@ -142,7 +130,7 @@ def _placeholders(entry: CatalogEntry, launch: CudaLaunch, workload: Workload) -
     def placeholder(name: str | TensorMap) -> Any:
         assert isinstance(name, str)
         if spec := tensors.get(name):
-            kind = getattr(cutlass, _TYPES[spec.dtype_at(workload.axes)])
+            kind = getattr(cutlass, FACTS[spec.dtype_at(workload.axes)].cute)
             return make_ptr(kind, 0, cute.AddressSpace.gmem, assumed_align=_ALIGNED_TO)
         if name in entry.op.scalars:
             return cutlass.Float32(0.0)

@@ -185,27 +185,28 @@ DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 
 @dataclass(frozen=True)
 class DtypeFacts:
-    """Properties of an element type, and its name in torch and in Triton's signatures."""
+    """Properties of an element type, and its name in torch, in Triton's signatures and in CuTe DSL."""
 
     nbytes: int
     torch: str
     triton: str
+    cute: str
     significand_bits: int = 0  # with the implicit bit; 0 where nothing is rounded
     smallest_exponent: int = 0  # the smallest subnormal is 2 to this power
 
 
 # IEEE 754-2019 for fp16 to fp64; bf16 is fp32's upper half; e4m3 and e2m1 are of the OCP formats (OFP8 1.0, MX 1.0).
 FACTS: Mapping[Dtype, DtypeFacts] = {
-    "bf16": DtypeFacts(2, "bfloat16", "bf16", 8, -133),
-    "fp16": DtypeFacts(2, "float16", "fp16", 11, -24),
-    "fp32": DtypeFacts(4, "float32", "fp32", 24, -149),
-    "fp64": DtypeFacts(8, "float64", "fp64", 53, -1074),
-    "fp8e4m3": DtypeFacts(1, "float8_e4m3fn", "fp8e4nv", 4, -9),
-    "fp4x2": DtypeFacts(1, "uint8", "u8"),
-    "int8": DtypeFacts(1, "int8", "i8"),
-    "int32": DtypeFacts(4, "int32", "i32"),
-    "int64": DtypeFacts(8, "int64", "i64"),
-    "bool": DtypeFacts(1, "bool", "i1"),
+    "bf16": DtypeFacts(2, "bfloat16", "bf16", "BFloat16", 8, -133),
+    "fp16": DtypeFacts(2, "float16", "fp16", "Float16", 11, -24),
+    "fp32": DtypeFacts(4, "float32", "fp32", "Float32", 24, -149),
+    "fp64": DtypeFacts(8, "float64", "fp64", "Float64", 53, -1074),
+    "fp8e4m3": DtypeFacts(1, "float8_e4m3fn", "fp8e4nv", "Float8E4M3FN", 4, -9),
+    "fp4x2": DtypeFacts(1, "uint8", "u8", "Uint8"),
+    "int8": DtypeFacts(1, "int8", "i8", "Int8"),
+    "int32": DtypeFacts(4, "int32", "i32", "Int32"),
+    "int64": DtypeFacts(8, "int64", "i64", "Int64"),
+    "bool": DtypeFacts(1, "bool", "i1", "Uint8"),
 }
 
 
