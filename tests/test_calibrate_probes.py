@@ -7,6 +7,7 @@ import pytest
 from ptx_data import compiled, run
 
 from gdnbench.calibrate.latency import SOURCE
+from gdnbench.calibrate.probe import CHAINS
 from gdnbench.ptx.segments import Tensor, tensor_address
 
 SOURCE_TEXT = SOURCE.read_text()
@@ -90,6 +91,29 @@ def test_every_byte_of_a_blocks_part_is_read_once(lane_bytes):
     part = 2 if lane_bytes == 2 else 4
     expected = np.bitwise_xor.reduce(memory.view({2: np.uint16, 4: np.uint32}[part]).reshape(blocks, -1), axis=1)
     np.testing.assert_array_equal(np.bitwise_xor.reduce(sums.reshape(blocks, threads), axis=1), expected)
+
+
+@pytest.mark.parametrize("steps", [1, 33, 100])
+def test_every_chain_takes_every_step(steps):
+    out = probe("multiply_add", steps, 1.0, 1.0, blocks=(2, 1, 1), threads=64)
+    assert out[RESULT] == sum(range(CHAINS)) + CHAINS * steps
+    assert out[CYCLES] > 0
+
+
+def test_operations_in_a_chain_are_fused_and_as_many_as_are_counted():
+    text = compiled(SOURCE_TEXT, "compute_90a")
+    body = text[text.index(".entry gdnbench_multiply_add(") :]
+    loops = body[: body.index(".entry", 1)].split("bra")
+    assert 32 * CHAINS in [loop.count("fma.rn.f32") for loop in loops]
+
+
+def test_notes_of_clocks_stand_at_the_place_of_the_sm():
+    noted = np.zeros((8, 2), dtype=np.int64)
+    found, _ = run(SOURCE_TEXT, noted, entry="gdnbench_note_clocks", threads=1, limit=100)
+    assert found == ()
+    sms = np.flatnonzero(noted[:, 0])
+    assert len(sms) == 1
+    assert (noted[sms] > 0).all()
 
 
 @pytest.mark.parametrize("arch", ["compute_80", "compute_90a", "compute_100"])

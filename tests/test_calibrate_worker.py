@@ -14,11 +14,13 @@ import torch
 
 from gdnbench.calibrate import probe
 from gdnbench.calibrate.latency import ProbeBegun, ProbedGpu
-from gdnbench.store.latencies import DRAM, Cost, ReadRate, Unmeasured
+from gdnbench.store.latencies import DRAM, Cost, Peak, ReadRate, Unmeasured
 
 SMS, MHZ, L2_BYTES = 4, 1000.0, 1 << 20
 LAUNCH_NS = 900.0
 TOO_MANY_PAGES = {"L2, 512 pages in turn", "L2, 2,048 pages in turn"}
+MATRIX, MATMUL_NS = 16, 4000.0
+FLOPS_PER_CYCLE = 128
 SHARED, L1, NEAR, FAR, DRAM_CYCLES, WALK, BARRIER, BYTES_PER_CYCLE = 20, 30, 200, 300, 600, 400, 25, 64
 
 
@@ -44,7 +46,7 @@ class SimulatedGpu:
 
     def __init__(self):
         self.l1, self.l2, self.pages, self.sm = Kept(512), Kept(L2_BYTES // 128), Kept(64), 1
-        self.now_ns, self.grid_meets, self.is_restless, self.began = 0.0, True, False, []
+        self.now_ns, self.grid_meets, self.works, self.is_restless, self.began = 0.0, True, True, False, []
         self.properties = SimpleNamespace(multi_processor_count=SMS, L2_cache_size=L2_BYTES, major=9)
 
     def trip(self, at, by="l2"):
@@ -59,10 +61,24 @@ class SimulatedGpu:
         name, arguments = kernel.name, [getattr(each, "value", each) for each in arguments]
         self.began.append(name)
         self.sm += self.is_restless
+        if name == "note_clocks":
+            return self._note_clocks(kernel, *arguments)
         out = (ctypes.c_int64 * 4).from_address(arguments[-1])
         cycles, result = getattr(self, f"_{name.rstrip('_0123456789')}")(kernel, *arguments)
         self.now_ns += 1e3 * cycles / MHZ
         out[:] = [int(cycles), int(1e3 * cycles / MHZ), self.sm, result]
+
+    def _note_clocks(self, kernel, noted):
+        """Of all SMs but the first, which has no block; each has its own clock, at the same rate."""
+        assert (kernel.blocks, kernel.threads) == (SMS, 1)
+        for sm in range(1, SMS):
+            now = (ctypes.c_int64 * 2).from_address(noted + 16 * sm)
+            now[:] = [int(self.now_ns * MHZ / 1e3) + 1000 * sm + 1, int(self.now_ns) + 1]
+
+    def _multiply_add(self, kernel, steps, factor, addend, _out):
+        assert (kernel.blocks, kernel.threads, factor, addend) == (SMS, 1024, 1.0, 1.0)
+        result = sum(range(probe.CHAINS)) + probe.CHAINS * steps * self.works
+        return 2 * probe.CHAINS * steps * 1024 / FLOPS_PER_CYCLE, result
 
     def _follow(self, at, steps, by):
         cycles = 0
@@ -146,6 +162,10 @@ def gpu(monkeypatch):
             made.memory = torch.empty(size, dtype=dtype)
             return made.memory
 
+        def matmul(self, left, right, out):
+            made.now_ns += MATMUL_NS
+            return torch.matmul(left, right, out=out)
+
         def __getattr__(self, name):
             function = getattr(torch, name)
             if not callable(function) or isinstance(function, type):
@@ -169,6 +189,7 @@ def gpu(monkeypatch):
     )
     monkeypatch.setattr(probe, "raise_clock", lambda: None)
     monkeypatch.setattr(probe, "REPEATS", 2)
+    monkeypatch.setattr(probe, "MATRIX", MATRIX)
     monkeypatch.setattr(probe, "MOST_SLICE", 1 << 20)
     return made
 
@@ -184,8 +205,9 @@ def costs(gpu):
         begun = [each.what for each in sent if isinstance(each, ProbeBegun)]
         found = {each.what: each for each in sent if isinstance(each, Cost | Unmeasured)}
         rates = {(each.lane_bytes, each.sms): each for each in sent if isinstance(each, ReadRate)}
-        assert begun[: len(found)] == list(found)
-        assert len(begun) == len(found) + len(rates)
+        gpu.peaks = {each.precision: each for each in sent if isinstance(each, Peak)}
+        assert {*begun} >= {*found}
+        assert len(begun) == len(found) + len(rates) + len(gpu.peaks)
         return found, rates
 
     return measure
@@ -228,6 +250,20 @@ def test_reads_are_of_memory_that_is_in_no_cache(gpu, costs):
     for (_, sms), rate in rates.items():
         assert rate.bytes_per_s == pytest.approx(sms * BYTES_PER_CYCLE * MHZ * 1e6, rel=0.01)
         assert rate.sm_mhz == pytest.approx(MHZ, rel=0.01)
+
+
+def test_peaks_count_multiplications_and_additions_and_have_the_clock_meanwhile(gpu, costs):
+    costs()
+    assert gpu.peaks["fp32"].flops_per_s == pytest.approx(SMS * FLOPS_PER_CYCLE * MHZ * 1e6, rel=0.01)
+    assert gpu.peaks["bf16"].flops_per_s == pytest.approx(2 * MATRIX**3 / MATMUL_NS * 1e9)
+    assert {round(peak.sm_mhz) for peak in gpu.peaks.values()} == {MHZ}
+
+
+def test_a_peak_whose_chains_left_steps_out_is_none(gpu, costs):
+    gpu.works = False
+    found, _ = costs()
+    assert "its loop ended with 0" in found["peak of fp32"].why or "28" in found["peak of fp32"].why
+    assert {*gpu.peaks} == {"bf16"}
 
 
 def test_what_does_not_do_its_work_is_named_and_loses_nothing_else(gpu, costs):

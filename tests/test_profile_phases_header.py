@@ -97,6 +97,22 @@ def test_a_stamped_kernel_reads_its_clock_at_each_mark_and_spills_nothing(entry,
     assert not any(each.spill_bytes for each in built)
 
 
+@pytest.mark.parametrize("kernel", ["prefill-v6", "prefill-v7"])
+def test_a_mark_reads_the_clock_once_even_where_warps_add_up_beside_products(kernel):
+    """ptxas reads a clock again where a value is used, later, as long as it is that of all lanes: sums were negative."""
+    entry = CATALOG.entries[kernel]
+    launch = entry.kernel.launches[-1].entry
+    added, noted = (
+        [
+            one
+            for one in _code_of(build(Job(entry, entry.default, able_workload(entry), "sm_90", launch, stamped=marks)))
+            if _is_mark(one)
+        ]
+        for marks in (1, 2)
+    )
+    assert len(added) == len(noted) > 20
+
+
 def test_the_marks_of_v4_stand_between_what_they_part():
     code = _instructions(CATALOG.entries["decode-v4"], "sm_90", stamped=True)
     marks = [place for place, one in enumerate(code) if _is_mark(one)]

@@ -15,7 +15,7 @@ from gdnbench.machine.provenance import host_name, read_state
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.events import Observer, StepChanged
 from gdnbench.process.worker import Worker
-from gdnbench.store.latencies import Cost, Latencies, ReadRate, Unmeasured
+from gdnbench.store.latencies import Cost, Latencies, Peak, ReadRate, Unmeasured
 from gdnbench.workers.supervision import worker_environment
 
 WORKER = "gdnbench.calibrate.probe"
@@ -41,8 +41,8 @@ class ProbeBegun:
     what: str
 
 
-ProbeMessage = ProbedGpu | ProbeBegun | Cost | ReadRate | Unmeasured
-_KINDS: Sequence[type[ProbeMessage]] = (ProbedGpu, ProbeBegun, Cost, ReadRate, Unmeasured)
+ProbeMessage = ProbedGpu | ProbeBegun | Cost | ReadRate | Peak | Unmeasured
+_KINDS: Sequence[type[ProbeMessage]] = (ProbedGpu, ProbeBegun, Cost, ReadRate, Peak, Unmeasured)
 
 
 def measure_latencies(gpu: Gpu, observer: Observer, limit_s: float = LIMIT_S) -> Latencies:
@@ -50,7 +50,7 @@ def measure_latencies(gpu: Gpu, observer: Observer, limit_s: float = LIMIT_S) ->
 
     Raises MachineError if the worker measures nothing, as where torch does not load.
     """
-    began, found = datetime.now(UTC), list[Cost | ReadRate | Unmeasured]()
+    began, found = datetime.now(UTC), list[Cost | ReadRate | Peak | Unmeasured]()
     probed, now = ProbedGpu(sms=gpu.sms, l2_bytes=gpu.l2_bytes, pages=0), "loading torch"
     deadline = time.monotonic() + limit_s
     with (
@@ -66,7 +66,7 @@ def measure_latencies(gpu: Gpu, observer: Observer, limit_s: float = LIMIT_S) ->
                         probed = message
                     case ProbeBegun(what=now):
                         observer(StepChanged(now))
-                    case Cost() | ReadRate() | Unmeasured():
+                    case Cost() | ReadRate() | Peak() | Unmeasured():
                         found.append(message)
             why = f"the process died ({worker.describe_end()})" if worker.end() else ""
         except TimeoutError:
@@ -88,5 +88,6 @@ def measure_latencies(gpu: Gpu, observer: Observer, limit_s: float = LIMIT_S) ->
         pages=probed.pages,
         costs=[each for each in found if isinstance(each, Cost)],
         rates=[each for each in found if isinstance(each, ReadRate)],
+        peaks=[each for each in found if isinstance(each, Peak)],
         unmeasured=[each for each in found if isinstance(each, Unmeasured)],
     )

@@ -17,9 +17,10 @@ import torch
 from cuda.core import Device
 
 from gdnbench.calibrate.latency import SOURCE, ProbeBegun, ProbedGpu, ProbeMessage
+from gdnbench.model.gpu import Precision
 from gdnbench.process.channel import Channel
 from gdnbench.process.worker import die_with_parent
-from gdnbench.store.latencies import DRAM, Cost, CostGroup, ReadRate, Unmeasured
+from gdnbench.store.latencies import DRAM, Cost, CostGroup, Peak, ReadRate, Unmeasured
 from gdnbench.workers.cold import BlockingKernel, EmptyKernel, OwnKernel, raise_clock
 
 REPEATS = 5  # loops of each probe
@@ -39,6 +40,10 @@ LAUNCHES = 64
 READ_THREADS = 1024  # the most of a block, and one block an SM
 READ_STEP = READ_THREADS * 8 * 16  # bytes that a block has in flight
 MOST_SLICE = 16 << 20  # bytes that each SM reads
+CHAINS = 8  # of dependent operations in each thread, as probes.cu has them
+CHAIN_STEPS = 1 << 16
+MATRIX = 8192  # rows and columns of the matrices that are multiplied
+MOST_SMS = 1024
 
 Step = tuple[float, float | None]
 """The time of a step of a loop: ns, and cycles of the SM's clock where an SM counts them."""
@@ -226,6 +231,52 @@ class Probes:
             sm_mhz=median(clocks),
         )
 
+    def fp32_peak(self) -> Peak:
+        """Fused multiplications and additions in registers, 1,024 threads on each SM."""
+        kernel = self._kernel("multiply_add", blocks=self.sms, threads=READ_THREADS)
+        steps, one = ctypes.c_int(CHAIN_STEPS), ctypes.c_float(1.0)
+
+        def work() -> None:
+            kernel.launch(steps, one, one, self._out.data_ptr())
+
+        flops = 2 * CHAINS * CHAIN_STEPS * READ_THREADS * self.sms
+        return self._peak("fp32", flops, work, lambda: self._result(1, sum(range(CHAINS)) + CHAINS * CHAIN_STEPS))
+
+    def bf16_peak(self) -> Peak:
+        """The product of two matrices of normal numbers, by the library that torch calls, in the tensor cores."""
+        left, right = (torch.randn(MATRIX, MATRIX, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+        product = torch.empty_like(left)
+        return self._peak("bf16", 2 * MATRIX**3, lambda: torch.matmul(left, right, out=product))
+
+    def _peak(
+        self, precision: Precision, flops: int, work: Callable[[], object], check: Callable[[], object] = lambda: None
+    ) -> Peak:
+        rates, clocks = [], []
+        for _ in range(1 + REPEATS):
+            begun = self._noted_clocks()
+            with _Events() as events:
+                work()
+            passed = self._noted_clocks() - begun
+            rates.append(flops / events.ns * 1e9)
+            check()
+            cycles, ns = passed[(begun > 0).all(1) & (passed > 0).all(1)].T
+            clocks.append(float((1e3 * cycles / ns).median()))
+        rates, clocks = rates[1:], clocks[1:]  # the first loads the kernel
+        return Peak(
+            precision=precision,
+            flops_per_s=median(rates),
+            least_flops_per_s=min(rates),
+            most_flops_per_s=max(rates),
+            sm_mhz=median(clocks),
+        )
+
+    def _noted_clocks(self) -> torch.Tensor:
+        """Cycles and ns now of each SM by its number, an array [SMs, 2]; 0 of one that had no block."""
+        noted = torch.zeros((MOST_SMS, 2), dtype=torch.int64, device="cuda")
+        kernel = self._kernel("note_clocks", blocks=self.sms, threads=1, shared_bytes=self._shared_bytes)
+        kernel.launch(noted.data_ptr())
+        return noted
+
 
 class _Events:
     """Two events around what is enqueued within it; `ns` waits for the second one."""
@@ -274,7 +325,7 @@ def measure_all(send: Callable[[ProbeMessage], None]) -> None:
         probes = Probes()
         send(ProbedGpu(probes.sms, probes.l2_bytes, probes.pages // 2))
         raise_clock()
-        work: list[tuple[str, Callable[[], Cost | ReadRate]]] = []
+        work: list[tuple[str, Callable[[], Cost | ReadRate | Peak]]] = []
         groups: tuple[tuple[CostGroup, Any], ...]
         groups = ("trip", probes.trips()), ("barrier", probes.barriers()), ("launch", probes.launches())
         for group, loops in groups:
@@ -282,6 +333,7 @@ def measure_all(send: Callable[[ProbeMessage], None]) -> None:
         counts = [1 << bit for bit in range(probes.sms.bit_length()) if 1 << bit < probes.sms]
         reads = [*((lane_bytes, probes.sms) for lane_bytes in (2, 4, 8, 16)), *((16, sms) for sms in counts)]
         work += [(f"{lane} bytes a lane, {sms} SMs", partial(probes.read_rate, lane, sms)) for lane, sms in reads]
+        work += [("peak of fp32", probes.fp32_peak), ("peak of bf16", probes.bf16_peak)]
         for what, measure in work:
             send(ProbeBegun(what))
             try:

@@ -228,3 +228,31 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) gdnbench_read_16(
     const uint4* memory, long long words, unsigned* sums, Address* out) {
   read_all(memory, words, sums, out);
 }
+
+// Chains of operations of which each waits for the one before, enough of them for a scheduler to issue one each cycle. With
+// a factor and an addend of 1 a chain counts its steps.
+enum { CHAINS = 8 };
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    gdnbench_multiply_add(int steps, float factor, float addend, Address* out) {
+  float chains[CHAINS];  // that begin with different numbers, for equal ones would be worked out once
+#pragma unroll
+  for (int i = 0; i < CHAINS; ++i) chains[i] = threadIdx.x + i;
+  Stopwatch watch;
+#pragma unroll 32
+  for (int step = 0; step < steps; ++step)
+#pragma unroll
+    for (int i = 0; i < CHAINS; ++i) chains[i] = __fmaf_rn(chains[i], factor, addend);
+  float sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < CHAINS; ++i) sum += chains[i];
+  if (sum < 0.0f || (blockIdx.x == 0 && threadIdx.x == 0)) watch.write(out, sum);
+}
+
+// Notes the clock of the SM and the ns, two numbers at the SM's place: the ratio of what passes until the next note is the
+// clock at which that SM ran, whatever it ran.
+extern "C" __global__ void gdnbench_note_clocks(long long* noted) {
+  noted += 2 * this_sm();
+  noted[0] = cycles_now();
+  noted[1] = ns_now();
+}

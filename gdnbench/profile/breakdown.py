@@ -143,8 +143,7 @@ class PhaseProfile:
     # the same for the warps of each role, those with the most phases first; one role if all warps do the same
     roles: tuple[WarpRole, ...]
     unpassed: tuple[str, ...]  # phases that no warp passed
-    # phases with a negative time in some warp. In prefill-v6 on an H200 what they lacked was not in the phases beside
-    # them, but behind the last mark; only the sum of all phases is right
+    # phases with a negative time in some warp: ptxas read a clock again, later, before phases.cuh kept it from that
     crossed: tuple[str, ...]
     # indices in a block of warps without a record in any launch, in all blocks: their path has no marks, as for warps
     # that only give their registers to others. They are left out

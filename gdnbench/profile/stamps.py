@@ -39,6 +39,8 @@ HEAD = 4
 COUNTED = HEAD
 """In the record of a warp that notes each pass: how many there were, after the head."""
 CYCLE_BITS = 26  # of the word of a pass; its phase is above them
+BETWEEN_CLOCKS = 63
+"""The phase of a pass that ends what lies between two clocks of a warp, as where its block takes turns."""
 _ARRAYS, _NOTED = ("about", "records", "plain_us", "stamped_us"), ("pass_records", "pass_words")
 UNWRITTEN = 0xFFFF_FFFF
 """Every word of a record before its warp writes it; an SM number is always smaller."""
@@ -94,6 +96,11 @@ class Passes:
         return self.words >> np.uint32(CYCLE_BITS)
 
     @property
+    def is_between(self) -> npt.NDArray[np.bool_]:
+        """Whether a pass ended no phase, but what lies between two clocks of a warp."""
+        return self.phases == BETWEEN_CLOCKS
+
+    @property
     def ends(self) -> WordArray:
         """Cycles from the warp's begin to each pass."""
         return self.words & np.uint32((1 << CYCLE_BITS) - 1)
@@ -142,7 +149,7 @@ def read_stamps(path: Path) -> Stamps:
         phases = len(stamps.about.phases)
         if records.dtype != np.uint32 or records.ndim != 3 or records.shape[2] != HEAD + phases:
             raise ValueError(f"records are {records.dtype} of {records.shape}, for {phases} phases")
-        if (passes := stamps.passes) and (passes.phases[passes.is_there] >= phases).any():
+        if (passes := stamps.passes) and ((passes.phases >= phases) & passes.is_there & ~passes.is_between).any():
             raise ValueError(f"pass_words tell of other phases than the {phases}")
     except (ValueError, ShapeError) as error:
         raise ReportFormatError(f"{path} holds no stamps: {error}", _HINT) from error

@@ -64,7 +64,8 @@ def pass_rows(passes: Passes, about: StampedKernel, places: Sequence[int], sm_mh
 
 def spans_of(passes: Passes, about: StampedKernel, sm_mhz: float, launch: int = 0) -> list[TimeSpan]:
     """Returns the passes of one launch, by warp and time."""
-    records, there, phases = passes.records[launch], passes.is_there[launch], passes.phases[launch]
+    records, phases = passes.records[launch], passes.phases[launch]
+    there = (passes.is_there & ~passes.is_between)[launch]
     ends, lengths = passes.ends[launch] / sm_mhz, _lengths_us(passes, sm_mhz)[launch]
     written = np.flatnonzero(records[:, SM] != UNWRITTEN)
     since = (records[:, BEGIN_NS] - records[written[:1], BEGIN_NS]).view(np.int32) / 1e3

@@ -6,11 +6,12 @@ Cycles of a GPU model are the same on any host, so what was measured on one card
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from gdnbench.errors import LeftOutWarning, RunFormatError
+from gdnbench.model.gpu import Precision
 from gdnbench.store.files import read_document, write_document
 from gdnbench.store.schema import Name, Positive, SmallCount, TextLine, Timestamp
 
@@ -49,6 +50,17 @@ class ReadRate:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Peak:
+    """Floating-point operations per second of all SMs, each multiplication and addition counted."""
+
+    precision: Precision
+    flops_per_s: Positive
+    least_flops_per_s: Positive
+    most_flops_per_s: Positive
+    sm_mhz: Positive  # the clock meanwhile
+
+
+@dataclass(frozen=True, kw_only=True)
 class Unmeasured:
     """What could not be measured on this GPU, and why."""
 
@@ -72,6 +84,7 @@ class Latencies:
     costs: list[Cost]
     rates: list[ReadRate]
     unmeasured: list[Unmeasured]
+    peaks: list[Peak] = field(default_factory=list)  # none in files from before they were measured
     schema: int = SCHEMA_VERSION
 
     @property

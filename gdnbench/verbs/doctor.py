@@ -16,16 +16,17 @@ from gdnbench.origin import PROFILES, path_at_origin
 from gdnbench.process.events import NoteMade
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, check_rows, command
-from gdnbench.render.units import duration, number, percent, traffic
+from gdnbench.render.units import duration, number, percent, tflops_text, traffic
 from gdnbench.verbs.options import ProfilesOption, QuietOption, ShapesOption, check_mode, run_of_all, sizes
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
     from gdnbench.calibrate.measure import CalibrationSubject
     from gdnbench.doctor.software import MachineCheck
+    from gdnbench.machine.gpus import GpuSpec
     from gdnbench.model.gpu import Gpu
     from gdnbench.store.calibration import Calibration, EqualRates, PlantedRates
-    from gdnbench.store.latencies import Cost, Latencies, ReadRate
+    from gdnbench.store.latencies import Cost, Latencies, Peak, ReadRate
 
 
 def doctor(
@@ -68,8 +69,9 @@ def doctor(
     name the last calibration of their GPU. Stopped, it keeps the runs that it has.
 
     --latency measures what the GPU is: trips to shared memory, L1, L2 and DRAM;
-    barriers of blocks, clusters and the grid; launches; and bandwidth by width of
-    access and by SMs in use. `gdnbench explain` quotes it from profiles/latency.
+    barriers of blocks, clusters and the grid; launches; bandwidth by width of access
+    and by SMs in use; and operations at the clock that the SMs had meanwhile.
+    `gdnbench explain` quotes it from profiles/latency.
     """
     check_mode(ctx, "calibrate", ("shape", "runs", "processes", "rounds"))
     check_mode(ctx, "latency", ("profiles", "stored", "csv"), ("calibrate",))
@@ -264,17 +266,45 @@ _COSTS: list[Column[Cost]] = [
     Column("sm_mhz", lambda cost: cost.sm_mhz, "MHz", lambda cost: _whole(cost.sm_mhz), right=True, drop=1),
 ]
 
-_RATES: list[Column[ReadRate]] = [
-    Column("lane_bytes", lambda rate: rate.lane_bytes, "bytes a lane", right=True),
-    Column("sms", lambda rate: rate.sms, "SMs", right=True),
-    Column(
-        "bytes_per_s", lambda rate: rate.bytes_per_s, "GB/s", lambda rate: f"{rate.bytes_per_s / 1e9:,.0f}", right=True
-    ),
-    Column("", lambda rate: f"{rate.bytes_per_s / rate.sms / 1e9:,.1f}", "of each SM", right=True),
-    Column("least_bytes_per_s", lambda rate: rate.least_bytes_per_s),
-    Column("most_bytes_per_s", lambda rate: rate.most_bytes_per_s),
-    Column("sm_mhz", lambda rate: rate.sm_mhz, "MHz", lambda rate: _whole(rate.sm_mhz), right=True),
-]
+
+def _rate_columns(spec: GpuSpec | None) -> list[Column[ReadRate]]:
+    rated = 1e9 * spec.bandwidth_gbs if spec else None
+    return [
+        Column("lane_bytes", lambda rate: rate.lane_bytes, "bytes a lane", right=True),
+        Column("sms", lambda rate: rate.sms, "SMs", right=True),
+        Column(
+            "bytes_per_s",
+            lambda rate: rate.bytes_per_s,
+            "GB/s",
+            lambda rate: _whole(rate.bytes_per_s / 1e9),
+            right=True,
+        ),
+        Column("", lambda rate: f"{rate.bytes_per_s / rate.sms / 1e9:,.1f}", "of each SM", right=True),
+        Column("", lambda rate: _share(rate.bytes_per_s, rated), "of rated", right=True),
+        Column("least_bytes_per_s", lambda rate: rate.least_bytes_per_s),
+        Column("most_bytes_per_s", lambda rate: rate.most_bytes_per_s),
+        Column("sm_mhz", lambda rate: rate.sm_mhz, "MHz", lambda rate: _whole(rate.sm_mhz), right=True),
+    ]
+
+
+def _peak_columns(spec: GpuSpec | None) -> list[Column[Peak]]:
+    def rated(peak: Peak) -> float | None:
+        if spec is None or peak.precision not in spec.peak_tflops:
+            return None
+        return 1e12 * spec.most_tflops(peak.precision) * peak.sm_mhz / spec.boost_mhz
+
+    return [
+        Column("precision", lambda peak: peak.precision, "precision"),
+        Column(
+            "flops_per_s", lambda peak: peak.flops_per_s, "TFLOP/s", lambda peak: _tera(peak.flops_per_s), right=True
+        ),
+        Column("least_flops_per_s", lambda peak: peak.least_flops_per_s),
+        Column("most_flops_per_s", lambda peak: peak.most_flops_per_s),
+        Column("sm_mhz", lambda peak: peak.sm_mhz, "MHz", lambda peak: _whole(peak.sm_mhz), right=True),
+        Column("rated_flops_per_s", rated, "rated at it", lambda peak: _tera(rated(peak)), right=True),
+        Column("", lambda peak: _share(peak.flops_per_s, rated(peak)), "share", right=True),
+    ]
+
 
 _TITLES = {"trip": "one trip to", "barrier": "one barrier of a", "launch": "launches, found in the queue"}
 
@@ -283,15 +313,29 @@ def _whole(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}"
 
 
+def _tera(value: float | None) -> str:
+    return "" if value is None else tflops_text(value / 1e12)
+
+
+def _share(value: float, rated: float | None) -> str:
+    return percent(value / rated) if rated else ""
+
+
 def _latencies(found: Latencies) -> Answer:
+    from gdnbench.machine.gpus import spec_of
+
+    spec = spec_of(found.gpu)
     costs = [
         Table(_COSTS, [cost for cost in found.costs if cost.group == group], title) for group, title in _TITLES.items()
     ]
-    rates = Table(_RATES, found.rates, "reading DRAM, one block of 1,024 threads on each SM")
+    rates = Table(_rate_columns(spec), found.rates, "reading DRAM, one block of 1,024 threads on each SM")
+    peaks = Table(
+        _peak_columns(spec), found.peaks, "operations of all SMs, and what is rated at the clock that they had"
+    )
     return Answer(
-        text=lambda _: _latency_text(found, [*costs, rates]),
+        text=lambda _: _latency_text(found, [*costs, rates, peaks]),
         document=lambda: asdict(found),
-        records=lambda: _latency_records([*costs, rates]),
+        records=lambda: _latency_records([*costs, rates, peaks]),
         next=command("explain", "decode-v9"),
     )
 
@@ -316,6 +360,8 @@ def _latency_text(found: Latencies, tables: Sequence[Table[Any]]) -> list[Block]
 
 def _latency_records(tables: Sequence[Table[Any]]) -> list[dict[str, object]]:
     """Rows of all tables with the columns of each, None where a row has no such value."""
-    records = [{"group": "read", **record} for table in tables for record in table.records("csv")]
+    group = {"lane_bytes": "read", "precision": "peak"}
+    rows = [record for table in tables for record in table.records("csv")]
+    records = [{"group": group.get(next(iter(record))), **record} for record in rows]
     names = dict.fromkeys(name for record in records for name in record)
     return [{name: record.get(name) for name in names} for record in records]

@@ -185,7 +185,7 @@ class _StampedLaunch:
         if profile.crossed:
             names = ", ".join(profile.crossed)
             found.append(
-                f"a negative sum of times in {names}: only single passes, and the sum of all phases, are right"
+                f"a negative sum of times in {names}: a clock was read twice, and only single passes are right"
             )
         if profile.silent:
             found.append(f"warps that wrote no stamps in some launch, and are left out: {profile.silent}")

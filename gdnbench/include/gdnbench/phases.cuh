@@ -25,7 +25,8 @@
 
 // Where warps write, a record each in the order of their numbers in the grid; the host sets it before a launch.
 // A record is 4 words: begin and end in ns, low words of the global timer; the SM; the warp's cycles from begin to end.
-// Behind them stand, where GDNBENCH_PHASES is 1, each phase's cycles; where it is 2, the number of passes.
+// Behind them stand, where GDNBENCH_PHASES is 1, each phase's cycles; where it is 2, the number of passes. All words are ~0
+// before a launch. Behind all records is a word for each warp, the SM's clock at its begin.
 extern "C" {
 __device__ unsigned* gdnbench_phase_records = nullptr;
 #if GDNBENCH_PHASES == 2
@@ -43,22 +44,29 @@ __device__ __forceinline__ unsigned read_global_ns() {
   return ns;
 }
 
-// 32 bits are enough for differences within a kernel, and take half the registers of clock64.
-__device__ __forceinline__ unsigned read_cycles() {
-  unsigned cycles;
-  asm volatile("mov.u32 %0, %%clock;" : "=r"(cycles)::"memory");
-  return cycles;
+// The clock, in lane 0, whose record it is; `before` in the others. 32 bits are enough for differences within a kernel, and
+// take half the registers of clock64. Were it read by all lanes, ptxas could read it once more, and later, where a value
+// is used: what must not change in other lanes cannot be read again.
+__device__ __forceinline__ unsigned read_cycles(unsigned before) {
+  asm volatile(
+      "{ .reg .pred first;\n"
+      "  setp.eq.u32 first, %1, 0;\n"
+      "  @first mov.u32 %0, %%clock; }"
+      : "+r"(before)
+      : "r"(threadIdx.x % 32)
+      : "memory");
+  return before;
 }
 
 // The clock, read behind a branch that needs `arrived`: no compiler may read it before that value is there. A select
 // would not do, for then both sides are computed first. One value in 2^32 takes the branch, and sleeps for no time.
-__device__ __forceinline__ unsigned read_cycles_after(unsigned arrived) {
+__device__ __forceinline__ unsigned read_cycles_after(unsigned before, unsigned arrived) {
   asm volatile(
       "{ .reg .pred never;\n"
       "  setp.eq.u32 never, %0, 0x7fedcba9;\n"
       "  @never nanosleep.u32 0; }" ::"r"(arrived)
       : "memory");
-  return read_cycles();
+  return read_cycles(before);
 }
 
 template <class T>
@@ -87,39 +95,73 @@ __device__ __forceinline__ unsigned warp_of_grid() {
   return block * ((blockDim.x + 31) / 32) + threadIdx.x / 32;
 }
 
-// Lane 0 writes the first words of a record, and returns where the next ones go; null for other lanes.
-__device__ __forceinline__ unsigned* write_record(unsigned begin_ns, unsigned end_ns, unsigned cycles, unsigned words) {
-  if (gdnbench_phase_records == nullptr || threadIdx.x % 32 != 0) return nullptr;
-  unsigned* record = gdnbench_phase_records + static_cast<size_t>(warp_of_grid()) * (4 + words);
-  asm volatile("mov.u32 %0, %%smid;" : "=r"(record[2]));
-  record[0] = begin_ns, record[1] = end_ns, record[3] = cycles;
-  return record + 4;
-}
-
-#if GDNBENCH_PHASES == 2
-
-constexpr unsigned ROOM = 1024;
-
-// A warp's clock; lane 0 writes each pass as it comes to the mark, as long as there is room, and how many there were.
-template <int PHASES>
-class PhaseClock {
+// By lane 0: a warp's record, and whether an earlier clock of the warp has written to it in this launch. A warp whose block
+// takes turns may have a clock in each: they go on in one record, as of one clock from the first begin to the last end.
+class PhaseRecord {
  public:
-  __device__ __forceinline__ PhaseClock() : begin_ns_(read_global_ns()) {
-    if (threadIdx.x % 32 == 0) passes_ = gdnbench_phase_passes + static_cast<size_t>(warp_of_grid()) * ROOM;
-    begin_ = read_cycles();
+  __device__ __forceinline__ PhaseRecord(unsigned words) {
+    if (gdnbench_phase_records == nullptr || threadIdx.x % 32 != 0) return;
+    const size_t warps = size_t(gridDim.x) * gridDim.y * gridDim.z * ((blockDim.x + 31) / 32);
+    record_ = gdnbench_phase_records + warp_of_grid() * size_t(4 + words);
+    begun_ = gdnbench_phase_records + warps * (4 + words) + warp_of_grid();
+    goes_on_ = record_[2] != ~0u;
   }
 
-  __device__ __forceinline__ void mark(int phase) { pass(phase, read_cycles()); }
+  __device__ __forceinline__ bool is_there() const { return record_ != nullptr; }
+  __device__ __forceinline__ bool goes_on() const { return goes_on_; }
+  __device__ __forceinline__ unsigned* words() const { return record_ + 4; }
+  __device__ __forceinline__ unsigned first_begin() const { return *begun_; }
 
-  __device__ __forceinline__ void mark_after(int phase, unsigned arrived) { pass(phase, read_cycles_after(arrived)); }
-
-  __device__ __forceinline__ ~PhaseClock() {
-    const unsigned end_ns = read_global_ns(), end = read_cycles();
-    if (unsigned* next = write_record(begin_ns_, end_ns, end - begin_, 1)) *next = count_;
+  __device__ __forceinline__ void write(unsigned begin_ns, unsigned begin, unsigned end_ns, unsigned end) {
+    if (!goes_on_) {
+      asm volatile("mov.u32 %0, %%smid;" : "=r"(record_[2]));
+      record_[0] = begin_ns, *begun_ = begin;
+    }
+    record_[1] = end_ns, record_[3] = end - *begun_;
   }
 
  private:
-  static_assert(PHASES < 64, "6 bits of a word tell the phase");
+  unsigned *record_ = nullptr, *begun_ = nullptr;
+  bool goes_on_ = false;
+};
+
+#if GDNBENCH_PHASES == 2
+
+constexpr unsigned ROOM = 1024, BETWEEN = 63;
+
+// A warp's clock; lane 0 writes each pass as it comes to the mark, as long as there is room, and how many there were. A
+// pass of BETWEEN ends what lies between two clocks.
+template <int PHASES>
+class PhaseClock {
+ public:
+  __device__ __forceinline__ PhaseClock() {
+    const PhaseRecord record(1);
+    if (threadIdx.x % 32 == 0) passes_ = gdnbench_phase_passes + static_cast<size_t>(warp_of_grid()) * ROOM;
+    if (record.goes_on()) count_ = *record.words(), begin_ = record.first_begin();
+    const unsigned now = read_cycles_after(0, record.goes_on());
+    begin_ns_ = read_global_ns();
+    if (record.goes_on())
+      pass(BETWEEN, now);
+    else
+      begin_ = now;
+  }
+
+  __device__ __forceinline__ void mark(int phase) { pass(phase, read_cycles(begin_)); }
+
+  __device__ __forceinline__ void mark_after(int phase, unsigned arrived) {
+    pass(phase, read_cycles_after(begin_, arrived));
+  }
+
+  __device__ __forceinline__ ~PhaseClock() {
+    const unsigned end_ns = read_global_ns(), end = read_cycles(begin_);
+    PhaseRecord record(1);
+    if (!record.is_there()) return;
+    record.write(begin_ns_, begin_, end_ns, end);
+    *record.words() = count_;
+  }
+
+ private:
+  static_assert(PHASES < BETWEEN, "6 bits of a word tell the phase");
   unsigned begin_ns_, begin_, count_ = 0;
   unsigned* passes_ = nullptr;
 
@@ -131,21 +173,25 @@ class PhaseClock {
 
 #else
 
-// A warp's clock, in registers; lane 0 writes its record where the scope ends, by whatever return.
+// A warp's clock, in registers; lane 0 adds to its record where the scope ends, by whatever return.
 template <int PHASES>
 class PhaseClock {
  public:
-  __device__ __forceinline__ PhaseClock() : begin_ns_(read_global_ns()), begin_(read_cycles()), last_(begin_) {}
+  __device__ __forceinline__ PhaseClock() : begin_ns_(read_global_ns()), begin_(read_cycles(0)), last_(begin_) {}
 
-  __device__ __forceinline__ void mark(int phase) { pass(phase, read_cycles()); }
+  __device__ __forceinline__ void mark(int phase) { pass(phase, read_cycles(last_)); }
 
-  __device__ __forceinline__ void mark_after(int phase, unsigned arrived) { pass(phase, read_cycles_after(arrived)); }
+  __device__ __forceinline__ void mark_after(int phase, unsigned arrived) {
+    pass(phase, read_cycles_after(last_, arrived));
+  }
 
   __device__ __forceinline__ ~PhaseClock() {
-    const unsigned end_ns = read_global_ns(), end = read_cycles();
-    unsigned* next = write_record(begin_ns_, end_ns, end - begin_, PHASES);
-    if (next == nullptr) return;
-    for (int phase = 0; phase < PHASES; ++phase) next[phase] = cycles_[phase];
+    const unsigned end_ns = read_global_ns(), end = read_cycles(last_);
+    PhaseRecord record(PHASES);
+    if (!record.is_there()) return;
+    record.write(begin_ns_, begin_, end_ns, end);
+    for (int phase = 0; phase < PHASES; ++phase)
+      record.words()[phase] = cycles_[phase] + (record.goes_on() ? record.words()[phase] : 0);
   }
 
  private:

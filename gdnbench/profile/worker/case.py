@@ -166,39 +166,47 @@ def stamp_phases(task: ProfileTask) -> None:
         assert isinstance(launch, CudaLaunch)
         bind, code = load_stamped(placed.entry, placed.case.variant, placed.case.workload, launch)
         names = _names(code)
-        buffer = torch.empty((_warps(placed, launch), HEAD + len(names)), dtype=torch.int32, device="cuda")
+        buffer = _make_records(_warps(placed, launch), HEAD + len(names))
         write_global(code, "gdnbench_phase_records", buffer.data_ptr().to_bytes(8, "little"))
         stamped = bind_all(bind, placed)
         verify_altered(stamped[0], placed, "stamped")
         plain = bind_all(load(placed.entry, placed.case.variant, placed.case.workload), placed)
         [records] = _record(stamped, [buffer], max(1, min(task.launches, MOST_RECORDS // len(buffer))))
         times = time_cold({"plain": plain, "stamped": stamped}, _COST_SAMPLES, task.seed)
-        passes = _note_passes(placed, launch) if len(buffer) <= _MOST_NOTING else None
+        passes = _note_passes(placed, launch, task.launches) if len(buffer) <= _MOST_NOTING else None
     about = _about(task, placed, names, launch)
     stamps = Stamps(about, records, np.array(times["plain"]), np.array(times["stamped"]), passes)
     stamps.write(Path(task.result))
 
 
-def _note_passes(placed: PlacedCase, launch: CudaLaunch) -> Passes | None:
+def _note_passes(placed: PlacedCase, launch: CudaLaunch, asked: int) -> Passes | None:
     """Verifies and launches the kernel whose warps note each pass; returns the passes, of a large grid its first.
 
     Returns None for a launch so long that a pass's cycles do not fit.
     """
     bind, code = load_stamped(placed.entry, placed.case.variant, placed.case.workload, launch, marks=2)
     warps = _warps(placed, launch)
-    records, words = (torch.empty((warps, size), dtype=torch.int32, device="cuda") for size in (COUNTED + 1, _ROOM))
+    records = _make_records(warps, COUNTED + 1)
+    words = torch.empty((warps, _ROOM), dtype=torch.int32, device="cuda")
     for name, buffer in (("gdnbench_phase_records", records), ("gdnbench_phase_passes", words)):
         write_global(code, name, buffer.data_ptr().to_bytes(8, "little"))
-    records.fill_(0)
     runs = bind_all(bind, placed)
     verify_altered(runs[0], placed, "noting")
+    records.fill_(_UNWRITTEN)
+    runs[0]()
     if int(records[:, TOTAL].max()) >> CYCLE_BITS:
         return None
     most = min(max(int(records[:, COUNTED].max()), 1), _ROOM)
     block = _block_warps(placed, launch)
     kept = min(warps, max(_MOST_PASSES // most // block, 1) * block)
-    launches = min(max(_MOST_PASSES // (most * kept), 1), _NOTED)
+    launches = min(max(_MOST_PASSES // (most * kept), 1), _NOTED, asked)
     return Passes(*_record(runs, [records, words[:, :most]], launches, kept))
+
+
+def _make_records(warps: int, words: int) -> torch.Tensor:
+    """Makes a record for each warp, an array [warps, words]; behind it is a word of each that phases.cuh needs."""
+    room = torch.full((warps * (words + 1),), _UNWRITTEN, dtype=torch.int32, device="cuda")
+    return room[: warps * words].view(warps, words)
 
 
 def _names(code: Any) -> tuple[str, ...]:
