@@ -143,8 +143,6 @@ class PhaseProfile:
     # the same for the warps of each role, those with the most phases first; one role if all warps do the same
     roles: tuple[WarpRole, ...]
     unpassed: tuple[str, ...]  # phases that no warp passed
-    # phases with a negative time in some warp: ptxas read a clock again, later, before phases.cuh kept it from that
-    crossed: tuple[str, ...]
     # indices in a block of warps without a record in any launch, in all blocks: their path has no marks, as for warps
     # that only give their registers to others. They are left out
     unmarked: tuple[int, ...]
@@ -167,13 +165,10 @@ def analyse(stamps: Stamps) -> PhaseProfile:
     breakdown = _breakdown(records, stamps.about.phases, timeline.sm_mhz)
     roles = _roles(records, np.flatnonzero(written), stamps.about, timeline.sm_mhz)
     unpassed = tuple(name for name in stamps.about.phases if name not in breakdown.phases)
-    crossed = tuple(name for name, durations in breakdown.phases.items() if np.nanmin(durations) < 0)
     place = _places(stamps)
     unmarked = np.setdiff1d(place, place[written_in.any(axis=0)])
     silent = int((~written & ~np.isin(place, unmarked)).sum())
-    return PhaseProfile(
-        breakdown, roles, unpassed, crossed, tuple(unmarked.tolist()), silent, timeline, _overhead(stamps)
-    )
+    return PhaseProfile(breakdown, roles, unpassed, tuple(unmarked.tolist()), silent, timeline, _overhead(stamps))
 
 
 def _places(stamps: Stamps) -> IntArray:
@@ -185,7 +180,7 @@ def _places(stamps: Stamps) -> IntArray:
 def _breakdown(records: WordArray, names: tuple[str, ...], sm_mhz: float) -> Breakdown:
     phases = {}
     for number, name in enumerate(names):
-        # A sum of 32-bit differences, which wraps where marks were reordered; none reaches 2^31 cycles.
+        # None reaches 2^31 cycles; older files have negative ones, of clocks that ptxas read a second time.
         cycles = records[:, :, HEAD + number].astype(np.uint32).view(np.int32)
         if cycles.any():  # a passed phase takes a cycle at least
             phases[name] = np.where(cycles != 0, cycles / sm_mhz, np.nan)

@@ -182,11 +182,6 @@ class _StampedLaunch:
             found.append(f"{kernel.asked} launches were requested, and the stamps of {launches} fit in memory")
         if profile.unpassed and not kernel.entry:  # phases of another launch are declared with this one's
             found.append(f"no warp passed {', '.join(profile.unpassed)}")
-        if profile.crossed:
-            names = ", ".join(profile.crossed)
-            found.append(
-                f"a negative sum of times in {names}: a clock was read twice, and only single passes are right"
-            )
         if profile.silent:
             found.append(f"warps that wrote no stamps in some launch, and are left out: {profile.silent}")
         if kernel.stamped_spill_bytes:
@@ -333,7 +328,6 @@ def _stamp_document(launch: _StampedLaunch) -> dict[str, Any]:
             for role in profile.roles
         ],
         "unpassed": profile.unpassed,
-        "crossed": profile.crossed,
         "unmarked_places": profile.unmarked,
         "silent_warps": profile.silent,
         "warnings": launch.warnings,
