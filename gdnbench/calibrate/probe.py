@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from statistics import median
 from typing import Any
@@ -222,14 +222,7 @@ class Probes:
             ns, cycles = self._result(1)
             clocks.append(1e3 * (cycles or 0.0) / ns)
         rates, clocks = rates[1:], clocks[1:]  # the first loads the kernel
-        return ReadRate(
-            lane_bytes=lane_bytes,
-            sms=sms,
-            bytes_per_s=median(rates),
-            least_bytes_per_s=min(rates),
-            most_bytes_per_s=max(rates),
-            sm_mhz=median(clocks),
-        )
+        return ReadRate(lane_bytes=lane_bytes, sms=sms, **_range("bytes_per_s", rates), sm_mhz=median(clocks))
 
     def fp32_peak(self) -> Peak:
         """Fused multiplications and additions in registers, 1,024 threads on each SM."""
@@ -262,13 +255,7 @@ class Probes:
             cycles, ns = passed[(begun > 0).all(1) & (passed > 0).all(1)].T
             clocks.append(float((1e3 * cycles / ns).median()))
         rates, clocks = rates[1:], clocks[1:]  # the first loads the kernel
-        return Peak(
-            precision=precision,
-            flops_per_s=median(rates),
-            least_flops_per_s=min(rates),
-            most_flops_per_s=max(rates),
-            sm_mhz=median(clocks),
-        )
+        return Peak(precision=precision, **_range("flops_per_s", rates), sm_mhz=median(clocks))
 
     def _noted_clocks(self) -> torch.Tensor:
         """Cycles and ns now of each SM by its number, an array [SMs, 2]; 0 of one that had no block."""
@@ -299,22 +286,18 @@ def _shuffled(count: int) -> torch.Tensor:
     return torch.randperm(count, device="cuda")
 
 
+def _range(name: str, values: Sequence[float]) -> dict[str, float]:
+    """The median, the least and the most of a result that was measured several times, by the names of its fields."""
+    return {name: median(values), f"least_{name}": min(values), f"most_{name}": max(values)}
+
+
 def measure_cost(group: CostGroup, what: str, loop: Callable[[], Step]) -> Cost:
     """The median of several loops after an untimed one, which loads the kernel."""
     loop()
     steps = [loop() for _ in range(REPEATS)]
-    times = [ns for ns, _ in steps]
     counted = [cycles for _, cycles in steps if cycles is not None]
-    ns, cycles = median(times), median(counted) if counted else None
-    return Cost(
-        group=group,
-        what=what,
-        ns=ns,
-        least_ns=min(times),
-        most_ns=max(times),
-        cycles=cycles,
-        sm_mhz=1e3 * cycles / ns if cycles else None,
-    )
+    times, cycles = _range("ns", [ns for ns, _ in steps]), median(counted) if counted else None
+    return Cost(group=group, what=what, **times, cycles=cycles, sm_mhz=1e3 * cycles / times["ns"] if cycles else None)
 
 
 def measure_all(send: Callable[[ProbeMessage], None]) -> None:

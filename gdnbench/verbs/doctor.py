@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ from gdnbench.origin import PROFILES, path_at_origin
 from gdnbench.process.events import NoteMade
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, check_rows, command
-from gdnbench.render.units import duration, number, percent, tflops_text, traffic
+from gdnbench.render.units import duration, number, percent, traffic
 from gdnbench.verbs.options import ProfilesOption, QuietOption, ShapesOption, check_mode, run_of_all, sizes
 from gdnbench.wording import plural
 
@@ -256,34 +257,38 @@ def _measure_latencies(params: Mapping[str, Any]) -> Latencies:
     return found
 
 
+def _number(name: str, heading: str = "", form: str = ",.0f", *, per: float = 1.0, drop: int = 0) -> Column[Any]:
+    """A column of a field, shown as a multiple of `per`; empty where it is None."""
+    value = attrgetter(name)
+
+    def show(row: Any) -> str:
+        return "" if value(row) is None else f"{value(row) / per:{form}}"
+
+    return Column(name, value, heading, show, right=True, drop=drop)
+
+
+_MHZ = _number("sm_mhz", "MHz")
 _COSTS: list[Column[Cost]] = [
     Column("group", lambda cost: cost.group),
     Column("what", lambda cost: cost.what, "what", fold=True),
-    Column("ns", lambda cost: cost.ns, "ns", lambda cost: f"{cost.ns:,.1f}", right=True),
-    Column("least_ns", lambda cost: cost.least_ns, "least", lambda cost: f"{cost.least_ns:,.1f}", right=True, drop=2),
-    Column("most_ns", lambda cost: cost.most_ns, "most", lambda cost: f"{cost.most_ns:,.1f}", right=True, drop=2),
-    Column("cycles", lambda cost: cost.cycles, "cycles", lambda cost: _whole(cost.cycles), right=True),
-    Column("sm_mhz", lambda cost: cost.sm_mhz, "MHz", lambda cost: _whole(cost.sm_mhz), right=True, drop=1),
+    _number("ns", "ns", ",.1f"),
+    _number("least_ns", "least", ",.1f", drop=2),
+    _number("most_ns", "most", ",.1f", drop=2),
+    _number("cycles", "cycles"),
+    replace(_MHZ, drop=1),
 ]
 
 
 def _rate_columns(spec: GpuSpec | None) -> list[Column[ReadRate]]:
     rated = 1e9 * spec.bandwidth_gbs if spec else None
     return [
-        Column("lane_bytes", lambda rate: rate.lane_bytes, "bytes a lane", right=True),
-        Column("sms", lambda rate: rate.sms, "SMs", right=True),
-        Column(
-            "bytes_per_s",
-            lambda rate: rate.bytes_per_s,
-            "GB/s",
-            lambda rate: _whole(rate.bytes_per_s / 1e9),
-            right=True,
-        ),
+        _number("lane_bytes", "bytes a lane"),
+        _number("sms", "SMs"),
+        _number("bytes_per_s", "GB/s", per=1e9),
         Column("", lambda rate: f"{rate.bytes_per_s / rate.sms / 1e9:,.1f}", "of each SM", right=True),
         Column("", lambda rate: _share(rate.bytes_per_s, rated), "of rated", right=True),
-        Column("least_bytes_per_s", lambda rate: rate.least_bytes_per_s),
-        Column("most_bytes_per_s", lambda rate: rate.most_bytes_per_s),
-        Column("sm_mhz", lambda rate: rate.sm_mhz, "MHz", lambda rate: _whole(rate.sm_mhz), right=True),
+        *map(_number, ("least_bytes_per_s", "most_bytes_per_s")),
+        _MHZ,
     ]
 
 
@@ -293,28 +298,20 @@ def _peak_columns(spec: GpuSpec | None) -> list[Column[Peak]]:
             return None
         return 1e12 * spec.most_tflops(peak.precision) * peak.sm_mhz / spec.boost_mhz
 
+    def show(peak: Peak) -> str:
+        return f"{rate / 1e12:.3g}" if (rate := rated(peak)) else ""
+
     return [
         Column("precision", lambda peak: peak.precision, "precision"),
-        Column(
-            "flops_per_s", lambda peak: peak.flops_per_s, "TFLOP/s", lambda peak: _tera(peak.flops_per_s), right=True
-        ),
-        Column("least_flops_per_s", lambda peak: peak.least_flops_per_s),
-        Column("most_flops_per_s", lambda peak: peak.most_flops_per_s),
-        Column("sm_mhz", lambda peak: peak.sm_mhz, "MHz", lambda peak: _whole(peak.sm_mhz), right=True),
-        Column("rated_flops_per_s", rated, "rated at it", lambda peak: _tera(rated(peak)), right=True),
+        _number("flops_per_s", "TFLOP/s", ".3g", per=1e12),
+        *map(_number, ("least_flops_per_s", "most_flops_per_s")),
+        _MHZ,
+        Column("rated_flops_per_s", rated, "rated at it", show, right=True),
         Column("", lambda peak: _share(peak.flops_per_s, rated(peak)), "share", right=True),
     ]
 
 
 _TITLES = {"trip": "one trip to", "barrier": "one barrier of a", "launch": "launches, found in the queue"}
-
-
-def _whole(value: float | None) -> str:
-    return "" if value is None else f"{value:,.0f}"
-
-
-def _tera(value: float | None) -> str:
-    return "" if value is None else tflops_text(value / 1e12)
 
 
 def _share(value: float, rated: float | None) -> str:
