@@ -1,0 +1,9 @@
+"""Unpacked to fp16 and multiplied by cuBLAS, through torch.compile: what one gets without writing a kernel."""
+
+from gdnbench import Param, TorchKernel
+
+kernel = TorchKernel(
+    name="nvfp4-dual-gemm-compiled",
+    params={"WIDENED": Param(default=0, choices=(0, 1), doc="1: B is in fp16 before the call, four times the bytes")},
+    runs_on=("cuda",),
+)
