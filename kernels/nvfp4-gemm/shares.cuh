@@ -1,6 +1,6 @@
 // Products of several tiles of 256 rows of B and up to 128 of A, all their steps in equal shares, one a block. A share
 // begins and ends anywhere: what a block has of a tile that others have parts of, too, goes to memory, and the last of
-// them to come adds the parts up in order.
+// them to come adds the parts up in order, or another launch does.
 //
 // Each warp copies its rows of B, as they are, a few steps ahead into a ring of its own, across tiles. A, which an
 // earlier launch has widened, comes in bulk copies that one thread makes.
@@ -19,6 +19,7 @@ constexpr int EACH = 4 / WARPGROUPS;          // times 64 of them that a warpgro
 constexpr int WARPS = 4 * WARPGROUPS, THREADS = WARPS * WARP;
 constexpr int STAGE_BYTES = 2 * BAND_BYTES;
 constexpr int SUMS = COLUMNS / 2;             // of a thread, of 64 rows of B
+constexpr int FOURS = TILE * COLUMNS / 4;     // of a tile's sums
 
 struct Memory {
   alignas(1024) char stages[STAGES][STAGE_BYTES];
@@ -50,7 +51,11 @@ struct Share {
     end = static_cast<int>(static_cast<long long>(all) * min(taken + 1, blocks) / blocks) * size;
   }
 
-  // The block that has a step.
+  // The blocks that have a tile's first step, and its last.
+  static __device__ __forceinline__ int first_of(int tiles, int tile) { return block_of(tiles, tile * STEPS); }
+  static __device__ __forceinline__ int last_of(int tiles, int tile) { return block_of(tiles, (tile + 1) * STEPS - 1); }
+
+ private:
   static __device__ __forceinline__ int block_of(int tiles, int step) {
     const int all = tiles * STEPS, blocks = min(BLOCKS, all);
     return static_cast<int>((static_cast<long long>(step + 1) * blocks - 1) / all);
@@ -61,24 +66,28 @@ struct Share {
 // the others are the first: two places of each block.
 struct Parts {
   float4* sums;
-  unsigned* arrived;  // parts of the tile whose first one a block has
+  unsigned* arrived;  // parts of the tile whose first one a block has; none if another launch adds
 
   __device__ __forceinline__ float4* place(int block, bool is_first) const {
-    return sums + static_cast<size_t>(2 * block + is_first) * (TILE * COLUMNS / 4) + threadIdx.x;
+    return sums + static_cast<size_t>(2 * block + is_first) * FOURS + threadIdx.x;
   }
 };
 
-// By all threads: leaves a part of a tile, and, where it is the last to come, finds the tile's sums.
-__device__ __forceinline__ bool add_parts(Sums& sums, Memory& memory, const Parts& parts, int tiles, int tile) {
-  const int own = blockIdx.x;
-  const int first = Share::block_of(tiles, tile * STEPS), last = Share::block_of(tiles, tile * STEPS + STEPS - 1);
-  float4* const to = parts.place(own, own == first);
+// By all threads: leaves a part of a tile.
+__device__ __forceinline__ void leave_part(const Sums& sums, float4* to) {
 #pragma unroll
   for (int each = 0; each < EACH; ++each)
 #pragma unroll
     for (int i = 0; i < SUMS; i += 4)
       __stcg(to + (each * SUMS + i) / 4 * THREADS,
              make_float4(sums[each][i], sums[each][i + 1], sums[each][i + 2], sums[each][i + 3]));
+}
+
+// By all threads: leaves a part of a tile, and, where it is the last to come, finds the tile's sums.
+__device__ __forceinline__ bool add_parts(Sums& sums, Memory& memory, const Parts& parts, int tiles, int tile) {
+  const int own = blockIdx.x, first = Share::first_of(tiles, tile), last = Share::last_of(tiles, tile);
+  leave_part(sums, parts.place(own, own == first));
+  if (parts.arrived == nullptr) return false;  // another launch adds
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {

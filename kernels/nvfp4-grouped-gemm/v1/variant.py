@@ -8,8 +8,8 @@ THREADS = 256  # of the first launch
 
 
 def _shared_bytes(shape: Shape, p: Params) -> int:
-    """What the kernels' struct Memory takes: stages of A, rows of B with their scales, barriers and a flag."""
-    taken = p.STAGES * (2 * COLUMNS * STEP + 16) + p.AHEAD * TILE * (STEP // 2 + STEP // 16) + 4
+    """What the kernels' struct Memory takes: stages of A, rows of B with their scales, barriers and more."""
+    taken = p.STAGES * (2 * COLUMNS * STEP + 16) + p.AHEAD * TILE * (STEP // 2 + STEP // 16) + 24
     return -(-taken // 1024) * 1024
 
 
