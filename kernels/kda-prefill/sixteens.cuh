@@ -1,0 +1,281 @@
+// A chunk prepared by a team of eight warps, of which two have sixteen tokens, where gates have a bound of 5 nats a token.
+//
+// Sixteen tokens keep no less than e^-80, whose reciprocal bf16 holds, too. So the products of 32 tokens with each other are
+// one product of matrices, of what is kept since the middle and, before it, of what is kept divided by all that is lost to
+// there. Those of the later with the earlier 32 are one more, of the same later rows, and of earlier ones times what is kept
+// between the middles. All are taken between the same two barriers.
+#pragma once
+#include "ring.cuh"
+
+namespace kda {
+
+static_assert(GDN_GATE == 1, "the products of sixteen decays have reciprocals");
+constexpr int TEAMS = 2;  // in a block
+constexpr int TEAM = THREADS / TEAMS;
+static_assert(TEAM == 2 * SIDE * WARP && KEY_TILES == 2 * SIDE && VALUE_TILES == 2 * SIDE, "a team has 8 warps");
+
+// By all warps of a team.
+__device__ __forceinline__ void synchronise(int team) {
+  asm volatile("bar.sync %0, %1;" ::"r"(1 + team), "n"(TEAM) : "memory");
+}
+
+struct TeamMemory {
+  union {
+    struct {
+      alignas(1024) Rows y, queries, keys, decayed;
+    };
+    struct {  // what products are made of: `far`, of the first 32 tokens, with the later ones
+      Rows near_keys, near_queries, near_earlier;
+      __nv_bfloat16 far_earlier[CHUNK / 2 * GDN_K];
+    };
+  };
+  alignas(1024) Triangle products;
+  union {
+    alignas(1024) Triangle solved;
+    struct {
+      float2 logs[SIDE][PAIRS];                        // of the decays of sixteen tokens, their sum
+      float squares[GDN_K / (2 * WARP)][SIDE][2 * TILE];  // of a warp's channels: k·k, then q·q
+    };
+  };
+  union {
+    alignas(1024) __nv_bfloat16 values[CHUNK * GDN_V];
+    uint4 w[VALUE_TILES][SIDE][WARP];
+  };
+  alignas(16) Coupling coupling;
+  float whole[GDN_K];
+  alignas(16) float beta[CHUNK];
+  alignas(16) unsigned norms[2 * SIDE][TILE][2];  // of a warp's tokens, pairs of 1 / |k| and scale / |q|
+};
+
+// A lane's two channels of its warp's sixteen tokens.
+struct Sixteen {
+  unsigned key[TILE], query[TILE], earlier[TILE];  // at first k, q, and g
+  float2 since[TILE];                              // log2 of what is kept from the first token on
+
+  // After the sequence's end nothing is written, and by a gate of minus infinity nothing decays.
+  __device__ __forceinline__ void load(const Inputs& in, long long first, int tokens) {
+    const auto pair = [](const __nv_bfloat16* from) { return *reinterpret_cast<const unsigned*>(from); };
+#pragma unroll
+    for (int i = 0; i < TILE; ++i) {
+      key[i] = query[i] = 0, earlier[i] = 0xff80ff80u;
+      if (i < tokens) {
+        const long long at = first + i * (GDN_H * GDN_K);
+        earlier[i] = pair(in.g + at), key[i] = pair(in.k + at), query[i] = pair(in.q + at);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void decay(const float* A_log, const float* dt_bias, float lower_bound) {
+    const float2 bias = *reinterpret_cast<const float2*>(dt_bias);
+    const float slope = -LOG2_E * exp2_fast(LOG2_E * *A_log), bound = LOG2_E * lower_bound;
+    const float2 shift = times(slope, bias);
+    float2 sum = make_float2(0.f, 0.f);
+#pragma unroll
+    for (int i = 0; i < TILE; ++i) {
+      const float2 x = unpack_bf16(earlier[i]);
+      sum.x = fmaf(bound, reciprocal(1.f + exp2_fast(fmaf(slope, x.x, shift.x))), sum.x);
+      sum.y = fmaf(bound, reciprocal(1.f + exp2_fast(fmaf(slope, x.y, shift.y))), sum.y);
+      since[i] = sum;
+    }
+  }
+
+  // The warp's part of squares of keys and queries, of which each lane is left with one.
+  __device__ __forceinline__ float take_squares(unsigned lane) const {
+    float squares[2 * TILE];
+#pragma unroll
+    for (int i = 0; i < TILE; ++i) squares[i] = dot(key[i], key[i]), squares[TILE + i] = dot(query[i], query[i]);
+    scatter_sums<WARP, 1>(squares, lane);
+    return squares[0];
+  }
+
+  // Keys and queries are divided by their norms, and decayed: from the first token on or, those of earlier tokens, to the end.
+  __device__ __forceinline__ void normalise(const unsigned (&norms)[TILE][2]) {
+    const float2 sum = since[TILE - 1];
+#pragma unroll
+    for (int i = 0; i < TILE; i += 2) {
+      const uint4 by = *reinterpret_cast<const uint4*>(norms[i]);
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        const unsigned k = times(key[i + n], n == 0 ? by.x : by.z), kept = narrowed(exp2_of(since[i + n]));
+        query[i + n] = times(times(query[i + n], n == 0 ? by.y : by.w), kept);
+        earlier[i + n] = times(k, exp2_of(plus(sum, times(-1.f, since[i + n]))));
+        key[i + n] = times(k, kept);
+      }
+    }
+  }
+};
+
+// What is kept of a pair of channels: before the own sixteen tokens, and after them; from there to the middle of the later 32,
+// if they are earlier.
+struct Kept {
+  unsigned before, after, to_later;
+
+  __device__ __forceinline__ Kept(TeamMemory& memory, int tile, int pair) {
+    const float2 none = make_float2(0.f, 0.f);
+    float2 sums[3] = {none, none, none};
+#pragma unroll
+    for (int of = 0; of < SIDE; ++of) {
+      const float2 log = memory.logs[of][pair];
+      if (of > tile && of <= SIDE / 2) sums[0] = plus(sums[0], log);
+      if (of < tile) sums[1] = plus(sums[1], log);
+      if (of > tile) sums[2] = plus(sums[2], log);
+    }
+    to_later = narrowed(exp2_of(sums[0])), before = narrowed(exp2_of(sums[1])), after = narrowed(exp2_of(sums[2]));
+    if (tile == 0) reinterpret_cast<float2*>(memory.whole)[pair] = exp2_of(plus(memory.logs[0][pair], sums[2]));
+  }
+};
+
+// By a warp: the rows that products within the chunk are made of.
+__device__ __forceinline__ void store_parts(TeamMemory& memory, const Sixteen& rows, const Kept& kept, int tile, int pair) {
+  const unsigned back = narrowed(exp2_of(times(-1.f, rows.since[TILE - 1])));
+  const unsigned ones = 0x3f803f80u, later = tile % 2 ? ones : back, earlier = tile % 2 ? back : ones;
+#pragma unroll
+  for (int i = 0; i < TILE; ++i) {
+    const int token = tile * TILE + i;
+    store_pair(memory.near_keys, token, pair, times(rows.key[i], later));
+    store_pair(memory.near_queries, token, pair, times(rows.query[i], later));
+    store_pair(memory.near_earlier, token, pair, times(rows.earlier[i], earlier));
+  }
+  if (tile >= SIDE / 2) return;
+  char* const to = reinterpret_cast<char*>(memory.far_earlier);
+#pragma unroll
+  for (int i = 0; i < TILE; ++i)
+    store_pair(to + banded<CHUNK / 2>(tile * TILE + i, pair / 4) + pair % 4 * 4, times(rows.earlier[i], kept.to_later));
+}
+
+// By a warp: what the state is multiplied with, and what Y is made of.
+__device__ __forceinline__ void store_rows(TeamMemory& memory, const Sixteen& rows, const Kept& kept, int tile, int pair) {
+#pragma unroll
+  for (int i = 0; i < TILE; ++i) {
+    const int token = tile * TILE + i;
+    store_pair(memory.decayed, token, pair, times(rows.key[i], kept.before));
+    store_pair(memory.queries, token, pair, times(rows.query[i], kept.before));
+    store_pair(memory.keys, token, pair, times(rows.earlier[i], kept.after));
+  }
+}
+
+// By a warp: products of sixteen keys, and queries, with earlier keys Y, [Height, K], of Tiles tiles.
+template <int Height, int Tiles>
+__device__ __forceinline__ void multiply_tiles(TileSums (&of_keys)[Tiles], TileSums (&of_queries)[Tiles],
+                                               const TeamMemory& memory, int tile, const void* y, int column,
+                                               unsigned lane) {
+  const int upper = tile * TILE + lane % 16, right_row = column * TILE + lane / 16 * 8 + lane % 8;
+#pragma unroll
+  for (int k = 0; k < KEY_TILES; ++k) {
+    Operand keys, queries;
+    load_matrices(keys, shared_address(memory.near_keys) + banded<CHUNK>(upper, 2 * k + lane / 16));
+    load_matrices(queries, shared_address(memory.near_queries) + banded<CHUNK>(upper, 2 * k + lane / 16));
+#pragma unroll
+    for (int n = 0; n < Tiles; ++n) {
+      unsigned right[4];
+      load_matrices(right, shared_address(y) + banded<Height>(right_row + n * TILE, 2 * k + lane / 8 % 2));
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        mma_bf16(of_keys[n][half], keys, right[2 * half], right[2 * half + 1]);
+        mma_bf16(of_queries[n][half], queries, right[2 * half], right[2 * half + 1]);
+      }
+    }
+  }
+}
+
+__device__ __forceinline__ void store_queries(TeamMemory& memory, const TileSums& x, int row, int column, unsigned lane) {
+  const unsigned pairs[2][2] = {{pack_bf16(x[0][0], x[0][1]), pack_bf16(x[1][0], x[1][1])},
+                                {pack_bf16(x[0][2], x[0][3]), pack_bf16(x[1][2], x[1][3])}};
+  store_tile(memory.products, row, column, pairs, lane);
+}
+
+// Keys' products times beta of the later token.
+__device__ __forceinline__ void times_beta(TileSums& x, const TeamMemory& memory, int row, unsigned lane) {
+  const float beta[2] = {memory.beta[row * TILE + lane / 4], memory.beta[row * TILE + lane / 4 + 8]};
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[half][i] *= beta[i / 2];
+}
+
+// Tiles below the diagonal of A and P.
+__device__ __forceinline__ void store_below(TeamMemory& memory, TileSums& x, const TileSums& of_queries, int row, int column,
+                                            unsigned lane) {
+  store_queries(memory, of_queries, row, column, lane);
+  times_beta(x, memory, row, lane);
+  const Operand tile = {pack_fp16(x[0][0], x[0][1]), pack_fp16(x[0][2], x[0][3]), pack_fp16(x[1][0], x[1][1]),
+                        pack_fp16(x[1][2], x[1][3])};
+  store_matrices(half_tile_address(memory.coupling.below[tile_below(row, column)], lane), tile);
+}
+
+// And on it, of A the inverse of its tile and I.
+__device__ __forceinline__ void store_diagonal(TeamMemory& memory, TileSums& x, TileSums& of_queries, int tile,
+                                               unsigned lane) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int r = lane / 4 + i / 2 * 8, c = half * 8 + lane % 4 * 2 + i % 2;
+      if (c >= r) x[half][i] = 0.f;
+      if (c > r) of_queries[half][i] = 0.f;
+    }
+  times_beta(x, memory, tile, lane);
+  Coupling::Diagonal& diagonal = memory.coupling.diagonal[tile];
+  static_assert(sizeof(DiagonalBlocks) <= sizeof(diagonal.tile), "the tile's place is free");
+  Operand inverse;
+  invert_tile(inverse, reinterpret_cast<DiagonalBlocks&>(diagonal.tile), x, lane);
+  __syncwarp();
+  store_matrices(half_tile_address(diagonal.inverse, lane), inverse);
+  store_queries(memory, of_queries, tile, tile, lane);
+}
+
+// By a team: the products of the chunk's tokens with each other, and the inverses of the diagonal tiles of I + A. Four warps
+// have a tile on the diagonal, and of later tokens the one beside it; the others one of the 32 later with the 32 earlier.
+__device__ __forceinline__ void take_products(TeamMemory& memory, int warp, unsigned lane) {
+  if (warp >= SIDE) {
+    const int tile = warp / 2, column = warp % 2;
+    TileSums keys[1] = {}, queries[1] = {};
+    multiply_tiles<CHUNK / 2>(keys, queries, memory, tile, memory.far_earlier, column, lane);
+    store_below(memory, keys[0], queries[0], tile, column, lane);
+  } else if (warp % 2) {
+    TileSums keys[2] = {}, queries[2] = {};
+    multiply_tiles<CHUNK>(keys, queries, memory, warp, memory.near_earlier, warp - 1, lane);
+    store_below(memory, keys[0], queries[0], warp, warp - 1, lane);
+    store_diagonal(memory, keys[1], queries[1], warp, lane);
+  } else {
+    TileSums keys[1] = {}, queries[1] = {};
+    multiply_tiles<CHUNK>(keys, queries, memory, warp, memory.near_earlier, warp, lane);
+    store_diagonal(memory, keys[0], queries[0], warp, lane);
+  }
+}
+
+// By a warp: a tile of channels of Y and W, both at once, as each tile of the inverse is loaded once.
+__device__ __forceinline__ void solve_both(Sum (&y)[TOKEN_PAIRS], Sum (&w)[TOKEN_PAIRS], const TeamMemory& memory, int tile,
+                                           unsigned lane) {
+  Operand keys[SIDE], values[SIDE];
+  load_values(keys, shared_address(memory.decayed), tile, lane, banded<CHUNK>);
+  load_values(values, shared_address(memory.values), tile, lane, banded<CHUNK>);
+#pragma unroll
+  for (int n = 0; n < TOKEN_PAIRS; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) y[n][i] = w[n][i] = 0.f;
+#pragma unroll
+  for (int column = 0; column < SIDE; ++column)
+#pragma unroll
+    for (int row = column; row < SIDE; ++row) {
+      unsigned right[4];
+      load_matrices(right, shared_address(memory.solved) +
+                               banded<CHUNK>(row * TILE + lane / 16 * 8 + lane % 8, 2 * column + lane / 8 % 2));
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        mma_bf16(y[2 * row + half], keys[column], right[2 * half], right[2 * half + 1]);
+        mma_bf16(w[2 * row + half], values[column], right[2 * half], right[2 * half + 1]);
+      }
+    }
+}
+
+// By a thread, once the team has prepared a chunk: begins to copy it.
+__device__ __forceinline__ void store_prepared(AllReady& to, const TeamMemory& memory) {
+  fence_async_proxy();
+  store_bulk(&to.alike.y, &memory.y, 3 * sizeof(Rows));
+  store_bulk(&to.alike.products, &memory.products, sizeof(Triangle));
+  store_bulk(&to.alike.whole, &memory.whole, sizeof(memory.whole));
+  store_bulk(&to.w, &memory.w, sizeof(memory.w));
+}
+
+}  // namespace kda
