@@ -33,7 +33,7 @@ struct TeamMemory {
   union {
     alignas(1024) Triangle solved;
     struct {
-      float2 logs[SIDE][PAIRS];                        // of the decays of sixteen tokens, their sum
+      float2 kept[SIDE][PAIRS];                          // of all sixteen tokens
       float squares[GDN_K / (2 * WARP)][SIDE][2 * TILE];  // of a warp's channels: k·k, then q·q
     };
   };
@@ -50,7 +50,8 @@ struct TeamMemory {
 // A lane's two channels of its warp's sixteen tokens.
 struct Sixteen {
   unsigned key[TILE], query[TILE], earlier[TILE];  // at first k, q, and g
-  float2 since[TILE];                              // log2 of what is kept from the first token on
+  unsigned kept[TILE];                             // from the first token on
+  float2 whole;                                    // to the last
 
   // After the sequence's end nothing is written, and by a gate of minus infinity nothing decays.
   __device__ __forceinline__ void load(const Inputs& in, long long first, int tokens) {
@@ -65,17 +66,27 @@ struct Sixteen {
     }
   }
 
+  // Makes of gates what is kept from the first token on, and from after a token to the end: products of decays, which are at
+  // most 1.
   __device__ __forceinline__ void decay(const float* A_log, const float* dt_bias, float lower_bound) {
     const float2 bias = *reinterpret_cast<const float2*>(dt_bias);
     const float slope = -LOG2_E * exp2_fast(LOG2_E * *A_log), bound = LOG2_E * lower_bound;
     const float2 shift = times(slope, bias);
-    float2 sum = make_float2(0.f, 0.f);
+    const auto decay = [&](float x, float shift) {
+      return exp2_fast(bound * reciprocal(1.f + exp2_fast(fmaf(slope, x, shift))));
+    };
+    float2 decays[TILE], after = make_float2(1.f, 1.f);
 #pragma unroll
     for (int i = 0; i < TILE; ++i) {
       const float2 x = unpack_bf16(earlier[i]);
-      sum.x = fmaf(bound, reciprocal(1.f + exp2_fast(fmaf(slope, x.x, shift.x))), sum.x);
-      sum.y = fmaf(bound, reciprocal(1.f + exp2_fast(fmaf(slope, x.y, shift.y))), sum.y);
-      since[i] = sum;
+      decays[i] = make_float2(decay(x.x, shift.x), decay(x.y, shift.y));
+      whole = i == 0 ? decays[0] : times(whole, decays[i]);
+      kept[i] = narrowed(whole);
+    }
+#pragma unroll
+    for (int i = TILE - 1; i >= 0; --i) {
+      earlier[i] = narrowed(after);
+      after = times(after, decays[i]);
     }
   }
 
@@ -90,16 +101,15 @@ struct Sixteen {
 
   // Keys and queries are divided by their norms, and decayed: from the first token on or, those of earlier tokens, to the end.
   __device__ __forceinline__ void normalise(const unsigned (&norms)[TILE][2]) {
-    const float2 sum = since[TILE - 1];
 #pragma unroll
     for (int i = 0; i < TILE; i += 2) {
       const uint4 by = *reinterpret_cast<const uint4*>(norms[i]);
 #pragma unroll
-      for (int n = 0; n < 2; ++n) {
-        const unsigned k = times(key[i + n], n == 0 ? by.x : by.z), kept = narrowed(exp2_of(since[i + n]));
-        query[i + n] = times(times(query[i + n], n == 0 ? by.y : by.w), kept);
-        earlier[i + n] = times(k, exp2_of(plus(sum, times(-1.f, since[i + n]))));
-        key[i + n] = times(k, kept);
+      for (int n = i; n < i + 2; ++n) {
+        const unsigned k = times(key[n], n == i ? by.x : by.z);
+        query[n] = times(times(query[n], n == i ? by.y : by.w), kept[n]);
+        earlier[n] = times(k, earlier[n]);
+        key[n] = times(k, kept[n]);
       }
     }
   }
@@ -111,30 +121,38 @@ struct Kept {
   unsigned before, after, to_later;
 
   __device__ __forceinline__ Kept(TeamMemory& memory, int tile, int pair) {
-    const float2 none = make_float2(0.f, 0.f);
-    float2 sums[3] = {none, none, none};
+    const float2 one = make_float2(1.f, 1.f);
+    float2 all = one, products[3] = {one, one, one};
 #pragma unroll
     for (int of = 0; of < SIDE; ++of) {
-      const float2 log = memory.logs[of][pair];
-      if (of > tile && of <= SIDE / 2) sums[0] = plus(sums[0], log);
-      if (of < tile) sums[1] = plus(sums[1], log);
-      if (of > tile) sums[2] = plus(sums[2], log);
+      const float2 own = memory.kept[of][pair];
+      all = times(all, own);
+      if (of < tile) products[0] = times(products[0], own);
+      if (of > tile) products[1] = times(products[1], own);
+      if (of > tile && of <= SIDE / 2) products[2] = times(products[2], own);
     }
-    to_later = narrowed(exp2_of(sums[0])), before = narrowed(exp2_of(sums[1])), after = narrowed(exp2_of(sums[2]));
-    if (tile == 0) reinterpret_cast<float2*>(memory.whole)[pair] = exp2_of(plus(memory.logs[0][pair], sums[2]));
+    before = narrowed(products[0]), after = narrowed(products[1]), to_later = narrowed(products[2]);
+    if (tile == 0) reinterpret_cast<float2*>(memory.whole)[pair] = all;
   }
 };
 
 // By a warp: the rows that products within the chunk are made of.
 __device__ __forceinline__ void store_parts(TeamMemory& memory, const Sixteen& rows, const Kept& kept, int tile, int pair) {
-  const unsigned back = narrowed(exp2_of(times(-1.f, rows.since[TILE - 1])));
-  const unsigned ones = 0x3f803f80u, later = tile % 2 ? ones : back, earlier = tile % 2 ? back : ones;
+  const unsigned back = narrowed(make_float2(reciprocal(rows.whole.x), reciprocal(rows.whole.y)));
+  if (tile % 2) {
 #pragma unroll
-  for (int i = 0; i < TILE; ++i) {
-    const int token = tile * TILE + i;
-    store_pair(memory.near_keys, token, pair, times(rows.key[i], later));
-    store_pair(memory.near_queries, token, pair, times(rows.query[i], later));
-    store_pair(memory.near_earlier, token, pair, times(rows.earlier[i], earlier));
+    for (int i = 0; i < TILE; ++i) {
+      store_pair(memory.near_keys, tile * TILE + i, pair, rows.key[i]);
+      store_pair(memory.near_queries, tile * TILE + i, pair, rows.query[i]);
+      store_pair(memory.near_earlier, tile * TILE + i, pair, times(rows.earlier[i], back));
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < TILE; ++i) {
+      store_pair(memory.near_keys, tile * TILE + i, pair, times(rows.key[i], back));
+      store_pair(memory.near_queries, tile * TILE + i, pair, times(rows.query[i], back));
+      store_pair(memory.near_earlier, tile * TILE + i, pair, rows.earlier[i]);
+    }
   }
   if (tile >= SIDE / 2) return;
   char* const to = reinterpret_cast<char*>(memory.far_earlier);

@@ -181,12 +181,15 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
   const auto head_of = [&](int item) { return item / kda::HEADS / chunks * kda::HEADS + item % kda::HEADS; };
   const auto chunk_of = [&](int item) { return item / kda::HEADS % chunks; };
   const auto tell = [](int item) { kda::tell_put(item % kda::HEADS, item / kda::HEADS); };
+  // One of the last warp's lanes, which has the least to do, speaks with other blocks.
+  const auto is_teller = [] { return threadIdx.x % kda::TEAM == kda::TEAM - gdn::WARP; };
   Cursor here, ahead;
   int stored = -1, claimed = 0, item = first;
   while (item < items) {
     // Addresses are worked out for each chunk: all of them would fill registers.
     const unsigned thread = __shfl_xor_sync(gdn::ALL_LANES, gdn::worked_out_anew(threadIdx.x % kda::TEAM), 0);
     const unsigned lane = thread % gdn::WARP, warp = gdn::uniform(thread / gdn::WARP);
+    const bool tells = is_teller();
     const int tile = warp / 2, half = warp % 2, pair = half * gdn::WARP + lane, head = min(head_of(item), GDN_H - 1);
     const gdn::Span span = here.find(cu_seqlens, chunk_of(item));
     const int tokens = span.tokens - tile * gdn::TILE;
@@ -198,10 +201,9 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
       memory.beta[tile * gdn::TILE + lane] = static_cast<int>(lane) < tokens
           ? kda::sigmoid(__bfloat162float(in.b[(token + lane) * GDN_H + head])) : 0.f;
     rows.decay(in.A_log + head, in.dt_bias + head * GDN_K + 2 * pair, in.lower_bound);
-    GDNBENCH_PHASE_USING(load, rows.since);
-    memory.logs[tile][pair] = rows.since[gdn::TILE - 1];
+    memory.kept[tile][pair] = rows.whole;
     memory.squares[half][tile][lane] = rows.take_squares(lane);
-    if (thread == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    if (tells) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
     kda::synchronise(team);
     GDNBENCH_PHASE(decay);
 
@@ -217,7 +219,7 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
     kda::synchronise(team);
     GDNBENCH_PHASE(parts);
 
-    if (thread == 0) {
+    if (tells) {
       if (stored >= 0) tell(stored);
       claimed = teams + static_cast<int>(kda::add(&kda::chunks_claimed));
     }
@@ -225,6 +227,7 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
     if (AHEAD && later < items && head_of(later) < GDN_H)
       prefetch(in, head_of(later), ahead.find(cu_seqlens, chunk_of(later)), thread);
     kda::take_products(memory, warp, lane);
+    if (tells) next = claimed;
     kda::synchronise(team);
     GDNBENCH_PHASE(near);
 
@@ -235,6 +238,8 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
       gdn::clear_above(memory.solved, lane);
     else if (warp == gdn::SIDE + 1)
       gdn::clear_above(memory.products, lane);
+    else if (tells && head_of(item) < GDN_H)
+      kda::wait_until_read(item % kda::HEADS, item / kda::HEADS);
     gdn::wait_for_copies();
     kda::synchronise(team);
     GDNBENCH_PHASE(rows);
@@ -244,25 +249,22 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
     kda::solve_both(of_keys, of_values, memory, warp, lane);
     kda::store_columns(memory.y, of_keys, warp, lane);
     gdn::narrow_tokens(w, of_values);
+    const int later_item = next;
     kda::synchronise(team);  // W takes the values' place
 #pragma unroll
     for (int i = 0; i < gdn::SIDE; ++i) memory.w[warp][i][lane] = make_uint4(w[i][0], w[i][1], w[i][2], w[i][3]);
-    if (thread == 0) next = claimed;
     kda::synchronise(team);
     GDNBENCH_PHASE(solve);
 
     if (head_of(item) < GDN_H) {
-      const int of_group = item % kda::HEADS, step = item / kda::HEADS;
-      if (thread == 0) {
-        kda::wait_until_read(of_group, step);
-        kda::store_prepared(ready[of_group * PLACES + step % PLACES], memory);
-      }
+      const int step = item / kda::HEADS;
+      if (tells) kda::store_prepared(ready[item % kda::HEADS * PLACES + step % PLACES], memory);
       stored = item;
     }
-    item = next;
+    item = later_item;
     GDNBENCH_PHASE(store);
   }
-  if (threadIdx.x % kda::TEAM != 0) return;
+  if (!is_teller()) return;
   if (stored >= 0) tell(stored);
   kda::leave(teams);
 }
