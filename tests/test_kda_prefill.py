@@ -111,18 +111,20 @@ def test_a_library_is_called_so_that_it_computes_the_op(monkeypatch, name, gate)
     assert failures_with(monkeypatch, CATALOG.entries[name], LIBRARIES[name], "typical", axes) == []
 
 
-def test_cudnn_takes_no_softplus_that_it_would_compute_as_a_bounded_gate():
-    check = CATALOG.entries["kda-prefill-cudnn"].kernel.check
+@pytest.mark.parametrize("name", ["kda-prefill-cudnn", "kda-prefill-v3"])
+def test_a_kernel_takes_no_softplus_that_it_would_compute_as_a_bounded_gate(name):
+    check = CATALOG.entries[name].kernel.check
     assert not check(OP.workload({"lengths": (64,)}))
     assert "softplus" in check(OP.workload({"GATE": SOFTPLUS, "lengths": (64,)}))
     assert "128" in check(OP.workload({"K": 64, "V": 64, "lengths": (64,)}))
 
 
 KERNELS = [f"kda-prefill-{each}" for each in ["v1", "v1:WARPS=4:STAGES=2", "v2", "v2:PLACES=2", "triton", "reference"]]
+OF_BOUNDED = ["kda-prefill-v3", "kda-prefill-v3:PLACES=2", *KERNELS]
 ON_TIMED_INPUTS = "lengths=3 gate=softplus --quick"
+CASES = [(each, shape) for shape in (ON_TIMED_INPUTS, "lengths=1 gate=softplus") for each in KERNELS]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("shape", [ON_TIMED_INPUTS, "lengths=1 gate=softplus", "lengths=67+0+3 gate=bounded"])
+@pytest.mark.parametrize(("kernel", "shape"), [*CASES, *((each, "lengths=67+0+3 gate=bounded") for each in OF_BOUNDED)])
 def test_kernels_are_right_where_there_is_no_gpu(request, kernel, shape):
     assert gate_statuses(request, kernel, "heads=h1", *shape.split()) == {"ok"}

@@ -27,7 +27,7 @@ from gdnbench.catalog.request import parse_workload
 from gdnbench.launch.bind import load
 from gdnbench.launch.numerics import load_numerics
 from gdnbench.launch.workspace import Workspace
-from gdnbench.workers.activities import FILL, ActivityRecorder
+from gdnbench.workers.launched import FILL, ActivityRecorder
 from gdnbench.workers.cold import OWN_PREFIX, L2Flush, raise_clock
 from gdnbench.workers.device import CudaDevice
 

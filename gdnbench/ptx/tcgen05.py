@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gdnbench.ptx.findings import Fault
+from gdnbench.ptx.program import Fault
 from gdnbench.ptx.machine import Handler, Machine
 from gdnbench.ptx.numbers import Array, IntArray, canonical
 from gdnbench.ptx.program import WARP, PtxInstruction, unknown

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gdnbench.ptx.findings import Fault
+from gdnbench.ptx.program import Fault
 from gdnbench.ptx.numbers import Array, IntArray, Mask
 
 LANES, COLUMNS, LEAST_COLUMNS = 128, 512, 32

@@ -185,24 +185,31 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
   const auto is_teller = [] { return threadIdx.x % kda::TEAM == kda::TEAM - gdn::WARP; };
   Cursor here, ahead;
   int stored = -1, claimed = 0, item = first;
+  kda::Sixteen rows;
+  gdn::Span span;
+  float beta;
+  // Asks for a chunk's keys, queries and gates.
+  const auto ask = [&](int item, unsigned thread) {
+    if (item >= items) return;
+    const int tile = thread / (2 * gdn::WARP), head = min(head_of(item), GDN_H - 1), lane = thread % gdn::WARP;
+    span = here.find(cu_seqlens, chunk_of(item));
+    const int tokens = span.tokens - tile * gdn::TILE;
+    const long long token = (span.begin + tile * gdn::TILE) * GDN_H + head;
+    rows.load(in, token * GDN_K + thread % (2 * gdn::WARP) * 2, tokens);
+    beta = __uint_as_float(0xff800000u);  // after the end
+    if (lane < min(tokens, gdn::TILE)) beta = __bfloat162float(in.b[token + lane * GDN_H]);
+  };
+  ask(item, threadIdx.x % kda::TEAM);
   while (item < items) {
     // Addresses are worked out for each chunk: all of them would fill registers.
     const unsigned thread = __shfl_xor_sync(gdn::ALL_LANES, gdn::worked_out_anew(threadIdx.x % kda::TEAM), 0);
     const unsigned lane = thread % gdn::WARP, warp = gdn::uniform(thread / gdn::WARP);
     const bool tells = is_teller();
     const int tile = warp / 2, half = warp % 2, pair = half * gdn::WARP + lane, head = min(head_of(item), GDN_H - 1);
-    const gdn::Span span = here.find(cu_seqlens, chunk_of(item));
-    const int tokens = span.tokens - tile * gdn::TILE;
-    const long long token = span.begin + tile * gdn::TILE;
-
-    kda::Sixteen rows;
-    rows.load(in, (token * GDN_H + head) * GDN_K + 2 * pair, tokens);
-    if (half == 0 && lane < gdn::TILE)
-      memory.beta[tile * gdn::TILE + lane] = static_cast<int>(lane) < tokens
-          ? kda::sigmoid(__bfloat162float(in.b[(token + lane) * GDN_H + head])) : 0.f;
+    memory.squares[half][tile][lane] = rows.take_squares(lane);
     rows.decay(in.A_log + head, in.dt_bias + head * GDN_K + 2 * pair, in.lower_bound);
     memory.kept[tile][pair] = rows.whole;
-    memory.squares[half][tile][lane] = rows.take_squares(lane);
+    if (half == 0 && lane < gdn::TILE) memory.beta[tile * gdn::TILE + lane] = kda::sigmoid(beta);
     if (tells) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
     kda::synchronise(team);
     GDNBENCH_PHASE(decay);
@@ -249,7 +256,8 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
     kda::solve_both(of_keys, of_values, memory, warp, lane);
     kda::store_columns(memory.y, of_keys, warp, lane);
     gdn::narrow_tokens(w, of_values);
-    const int later_item = next;
+    const int following = next;
+    ask(following, thread);
     kda::synchronise(team);  // W takes the values' place
 #pragma unroll
     for (int i = 0; i < gdn::SIDE; ++i) memory.w[warp][i][lane] = make_uint4(w[i][0], w[i][1], w[i][2], w[i][3]);
@@ -261,7 +269,7 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
       if (tells) kda::store_prepared(ready[item % kda::HEADS * PLACES + step % PLACES], memory);
       stored = item;
     }
-    item = later_item;
+    item = following;
     GDNBENCH_PHASE(store);
   }
   if (!is_teller()) return;
