@@ -120,11 +120,14 @@ def test_a_kernel_takes_no_softplus_that_it_would_compute_as_a_bounded_gate(name
 
 
 KERNELS = [f"kda-prefill-{each}" for each in ["v1", "v1:WARPS=4:STAGES=2", "v2", "v2:PLACES=2", "triton", "reference"]]
-OF_BOUNDED = ["kda-prefill-v3", "kda-prefill-v3:PLACES=2", *KERNELS]
-ON_TIMED_INPUTS = "lengths=3 gate=softplus --quick"
-CASES = [(each, shape) for shape in (ON_TIMED_INPUTS, "lengths=1 gate=softplus") for each in KERNELS]
+OF_BOUNDED = ["kda-prefill-v3:PLACES=2", *KERNELS]
+CASES = [
+    *((each, shape) for shape in ("lengths=3 gate=softplus --quick", "lengths=1 gate=softplus") for each in KERNELS),
+    ("kda-prefill-v3", "lengths=3 gate=bounded --quick"),
+    *((each, "lengths=67+0+3 gate=bounded") for each in OF_BOUNDED),
+]
 
 
-@pytest.mark.parametrize(("kernel", "shape"), [*CASES, *((each, "lengths=67+0+3 gate=bounded") for each in OF_BOUNDED)])
+@pytest.mark.parametrize(("kernel", "shape"), CASES)
 def test_kernels_are_right_where_there_is_no_gpu(request, kernel, shape):
     assert gate_statuses(request, kernel, "heads=h1", *shape.split()) == {"ok"}

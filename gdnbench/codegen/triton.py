@@ -24,7 +24,7 @@ from gdnbench.model.workload import Workload
 # divisible by 16 and compiles for it. Without this the loads are narrower, and the code is another.
 _DIVISIBLE_BY_16 = [["tt.divisibility", 16]]
 
-_OPTIONS = {"num_warps": "warps", "num_stages": "stages"}
+OPTIONS = {"num_warps": "warps", "num_stages": "stages"}
 
 # Environment variables with these prefixes change what Triton makes of a source, except those below.
 _VARIABLES = ("TRITON_", "PTXAS_", "DISABLE_", "ALLOW_", "LLVM_")
@@ -40,7 +40,7 @@ _HARMLESS = (
 
 def fingerprint(launch: TritonLaunch, kernel: str, params: Params, workload: Workload) -> dict[str, Any]:
     """Returns what besides the sources decides the code, loading no compiler; raises BuildError as `options_of`."""
-    return compiler_facts("triton", _VARIABLES, options_of(launch, kernel, params, workload, _OPTIONS))
+    return compiler_facts("triton", _VARIABLES, options_of(launch, kernel, params, workload, OPTIONS))
 
 
 def compiler_facts(package: str, prefixes: tuple[str, ...], options: Mapping[str, int]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def compile_triton(
         {name: constants[name] for name, kind in signature.items() if kind == "constexpr"},
         {(place,): _DIVISIBLE_BY_16 for place in pointers},
     )
-    options = options_of(chosen, entry.kernel.name, params, workload, _OPTIONS)
+    options = options_of(chosen, entry.kernel.name, params, workload, OPTIONS)
     target = GPUTarget("cuda", capability(arch), WARP_SIZE)
     try:
         with _ptxas_writes_to(log) if log else contextlib.nullcontext():

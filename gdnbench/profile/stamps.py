@@ -98,7 +98,7 @@ class Passes:
     @property
     def is_between(self) -> npt.NDArray[np.bool_]:
         """Whether a pass ended no phase, but what lies between two clocks of a warp."""
-        return self.phases == BETWEEN_CLOCKS
+        return np.equal(self.phases, BETWEEN_CLOCKS)
 
     @property
     def ends(self) -> WordArray:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from gdnbench.codegen.triton import compile_triton, constants_of, load_function, options
+from gdnbench.codegen.triton import OPTIONS, compile_triton, constants_of, load_function, options_of
 from gdnbench.errors import ProfilerError
 from gdnbench.launch import Launcher, Workspace, load
 from gdnbench.launch.bind import bind_compiled
@@ -132,7 +132,7 @@ class Jit:
         self._placed = placed
         self._function = load_function(placed.entry.source, kernel.launches[0].entry)
         self.grid = kernel.launches[0].grid(workload, params)
-        self._options = options(kernel.launches[0], kernel.name, params, workload)
+        self._options = options_of(kernel.launches[0], kernel.name, params, workload, OPTIONS)
         self._bound = [self._bind(workspace) for workspace in placed.workspaces]
 
     def compile(self) -> Any:
