@@ -14,6 +14,8 @@ constexpr int TEAMS = 2;  // in a block
 constexpr int TEAM = THREADS / TEAMS;
 static_assert(TEAM == 2 * SIDE * WARP && KEY_TILES == 2 * SIDE && VALUE_TILES == 2 * SIDE, "a team has 8 warps");
 
+constexpr int EARLIER = CHUNK + CHUNK / 2;
+
 // By all warps of a team.
 __device__ __forceinline__ void synchronise(int team) {
   asm volatile("bar.sync %0, %1;" ::"r"(1 + team), "n"(TEAM) : "memory");
@@ -24,27 +26,28 @@ struct TeamMemory {
     struct {
       alignas(1024) Rows y, queries, keys, decayed;
     };
-    struct {  // what products are made of: `far`, of the first 32 tokens, with the later ones
-      Rows near_keys, near_queries, near_earlier;
-      __nv_bfloat16 far_earlier[CHUNK / 2 * GDN_K];
+    struct {  // what products are made of
+      Rows near_keys, near_queries;
+      __nv_bfloat16 earlier[EARLIER * GDN_K];  // of all tokens, with later ones of their 32, then of the first 32, with the others
     };
   };
   alignas(1024) Triangle products;
   union {
     alignas(1024) Triangle solved;
     struct {
-      float2 kept[SIDE][PAIRS];                          // of all sixteen tokens
+      float2 kept[SIDE][PAIRS];                           // of all sixteen tokens
       float squares[GDN_K / (2 * WARP)][SIDE][2 * TILE];  // of a warp's channels: k·k, then q·q
+      unsigned norms[2 * SIDE][TILE][2];                  // of a warp's tokens, pairs of 1 / |k| and scale / |q|
     };
   };
+  alignas(1024) __nv_bfloat16 values[CHUNK * GDN_V];
   union {
-    alignas(1024) __nv_bfloat16 values[CHUNK * GDN_V];
-    uint4 w[VALUE_TILES][SIDE][WARP];
+    alignas(128) Coupling coupling;
+    uint4 first_w[SIDE][SIDE][WARP];
   };
-  alignas(16) Coupling coupling;
+  uint4 second_w[SIDE][SIDE][WARP];
   float whole[GDN_K];
   alignas(16) float beta[CHUNK];
-  alignas(16) unsigned norms[2 * SIDE][TILE][2];  // of a warp's tokens, pairs of 1 / |k| and scale / |q|
 };
 
 // A lane's two channels of its warp's sixteen tokens.
@@ -139,30 +142,31 @@ struct Kept {
 // By a warp: the rows that products within the chunk are made of.
 __device__ __forceinline__ void store_parts(TeamMemory& memory, const Sixteen& rows, const Kept& kept, int tile, int pair) {
   const unsigned back = narrowed(make_float2(reciprocal(rows.whole.x), reciprocal(rows.whole.y)));
+  const auto store_earlier = [&](int row, unsigned x) {
+    store_pair(reinterpret_cast<char*>(memory.earlier) + banded<EARLIER>(row, pair / 4) + pair % 4 * 4, x);
+  };
   if (tile % 2) {
 #pragma unroll
     for (int i = 0; i < TILE; ++i) {
       store_pair(memory.near_keys, tile * TILE + i, pair, rows.key[i]);
       store_pair(memory.near_queries, tile * TILE + i, pair, rows.query[i]);
-      store_pair(memory.near_earlier, tile * TILE + i, pair, times(rows.earlier[i], back));
+      store_earlier(tile * TILE + i, times(rows.earlier[i], back));
     }
   } else {
 #pragma unroll
     for (int i = 0; i < TILE; ++i) {
       store_pair(memory.near_keys, tile * TILE + i, pair, times(rows.key[i], back));
       store_pair(memory.near_queries, tile * TILE + i, pair, times(rows.query[i], back));
-      store_pair(memory.near_earlier, tile * TILE + i, pair, rows.earlier[i]);
+      store_earlier(tile * TILE + i, rows.earlier[i]);
     }
   }
   if (tile >= SIDE / 2) return;
-  char* const to = reinterpret_cast<char*>(memory.far_earlier);
 #pragma unroll
-  for (int i = 0; i < TILE; ++i)
-    store_pair(to + banded<CHUNK / 2>(tile * TILE + i, pair / 4) + pair % 4 * 4, times(rows.earlier[i], kept.to_later));
+  for (int i = 0; i < TILE; ++i) store_earlier(CHUNK + tile * TILE + i, times(rows.earlier[i], kept.to_later));
 }
 
 // By a warp: what the state is multiplied with, and what Y is made of.
-__device__ __forceinline__ void store_rows(TeamMemory& memory, const Sixteen& rows, const Kept& kept, int tile, int pair) {
+__device__ __forceinline__ void store_decayed(TeamMemory& memory, const Sixteen& rows, const Kept& kept, int tile, int pair) {
 #pragma unroll
   for (int i = 0; i < TILE; ++i) {
     const int token = tile * TILE + i;
@@ -172,28 +176,20 @@ __device__ __forceinline__ void store_rows(TeamMemory& memory, const Sixteen& ro
   }
 }
 
-// By a warp: products of sixteen keys, and queries, with earlier keys Y, [Height, K], of Tiles tiles.
-template <int Height, int Tiles>
-__device__ __forceinline__ void multiply_tiles(TileSums (&of_keys)[Tiles], TileSums (&of_queries)[Tiles],
-                                               const TeamMemory& memory, int tile, const void* y, int column,
-                                               unsigned lane) {
-  const int upper = tile * TILE + lane % 16, right_row = column * TILE + lane / 16 * 8 + lane % 8;
-#pragma unroll
-  for (int k = 0; k < KEY_TILES; ++k) {
-    Operand keys, queries;
-    load_matrices(keys, shared_address(memory.near_keys) + banded<CHUNK>(upper, 2 * k + lane / 16));
-    load_matrices(queries, shared_address(memory.near_queries) + banded<CHUNK>(upper, 2 * k + lane / 16));
-#pragma unroll
-    for (int n = 0; n < Tiles; ++n) {
-      unsigned right[4];
-      load_matrices(right, shared_address(y) + banded<Height>(right_row + n * TILE, 2 * k + lane / 8 % 2));
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        mma_bf16(of_keys[n][half], keys, right[2 * half], right[2 * half + 1]);
-        mma_bf16(of_queries[n][half], queries, right[2 * half], right[2 * half + 1]);
-      }
-    }
-  }
+// Sums [64, EARLIER] of A [64, 16] and B [16, EARLIER], both in shared memory, B's columns as rows; added to the sums if Adds.
+template <bool Adds>
+__device__ __forceinline__ void multiply_earlier(Sum (&sums)[EARLIER / 8], unsigned long long a, unsigned long long b) {
+#define KDA_SUM(n) "+f"(sums[n][0]), "+f"(sums[n][1]), "+f"(sums[n][2]), "+f"(sums[n][3])
+  asm volatile(
+      "{ .reg .pred adds; setp.ne.b32 adds, %50, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+      "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
+      "%46, %47}, %48, %49, adds, 1, 1, 0, 0; }"
+      : KDA_SUM(0), KDA_SUM(1), KDA_SUM(2), KDA_SUM(3), KDA_SUM(4), KDA_SUM(5), KDA_SUM(6), KDA_SUM(7), KDA_SUM(8),
+        KDA_SUM(9), KDA_SUM(10), KDA_SUM(11)
+      : "l"(a), "l"(b), "n"(static_cast<int>(Adds)));
+#undef KDA_SUM
 }
 
 __device__ __forceinline__ void store_queries(TeamMemory& memory, const TileSums& x, int row, int column, unsigned lane) {
@@ -211,27 +207,32 @@ __device__ __forceinline__ void times_beta(TileSums& x, const TeamMemory& memory
     for (int i = 0; i < 4; ++i) x[half][i] *= beta[i / 2];
 }
 
-// Tiles below the diagonal of A and P.
-__device__ __forceinline__ void store_below(TeamMemory& memory, TileSums& x, const TileSums& of_queries, int row, int column,
+// A tile below the diagonal of A, or of P if `of_queries`.
+__device__ __forceinline__ void store_below(TeamMemory& memory, TileSums& x, bool of_queries, int row, int column,
                                             unsigned lane) {
-  store_queries(memory, of_queries, row, column, lane);
+  if (of_queries) {
+    store_queries(memory, x, row, column, lane);
+    return;
+  }
   times_beta(x, memory, row, lane);
   const Operand tile = {pack_fp16(x[0][0], x[0][1]), pack_fp16(x[0][2], x[0][3]), pack_fp16(x[1][0], x[1][1]),
                         pack_fp16(x[1][2], x[1][3])};
   store_matrices(half_tile_address(memory.coupling.below[tile_below(row, column)], lane), tile);
 }
 
-// And on it, of A the inverse of its tile and I.
-__device__ __forceinline__ void store_diagonal(TeamMemory& memory, TileSums& x, TileSums& of_queries, int tile,
-                                               unsigned lane) {
+// And one on it, of A the inverse of it and I.
+__device__ __forceinline__ void store_diagonal(TeamMemory& memory, TileSums& x, bool of_queries, int tile, unsigned lane) {
 #pragma unroll
   for (int half = 0; half < 2; ++half)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int r = lane / 4 + i / 2 * 8, c = half * 8 + lane % 4 * 2 + i % 2;
-      if (c >= r) x[half][i] = 0.f;
-      if (c > r) of_queries[half][i] = 0.f;
+      if (c >= r + of_queries) x[half][i] = 0.f;
     }
+  if (of_queries) {
+    store_queries(memory, x, tile, tile, lane);
+    return;
+  }
   times_beta(x, memory, tile, lane);
   Coupling::Diagonal& diagonal = memory.coupling.diagonal[tile];
   static_assert(sizeof(DiagonalBlocks) <= sizeof(diagonal.tile), "the tile's place is free");
@@ -239,39 +240,54 @@ __device__ __forceinline__ void store_diagonal(TeamMemory& memory, TileSums& x, 
   invert_tile(inverse, reinterpret_cast<DiagonalBlocks&>(diagonal.tile), x, lane);
   __syncwarp();
   store_matrices(half_tile_address(diagonal.inverse, lane), inverse);
-  store_queries(memory, of_queries, tile, tile, lane);
 }
 
-// By a team: the products of the chunk's tokens with each other, and the inverses of the diagonal tiles of I + A. Four warps
-// have a tile on the diagonal, and of later tokens the one beside it; the others one of the 32 later with the 32 earlier.
-__device__ __forceinline__ void take_products(TeamMemory& memory, int warp, unsigned lane) {
-  if (warp >= SIDE) {
-    const int tile = warp / 2, column = warp % 2;
-    TileSums keys[1] = {}, queries[1] = {};
-    multiply_tiles<CHUNK / 2>(keys, queries, memory, tile, memory.far_earlier, column, lane);
-    store_below(memory, keys[0], queries[0], tile, column, lane);
-  } else if (warp % 2) {
-    TileSums keys[2] = {}, queries[2] = {};
-    multiply_tiles<CHUNK>(keys, queries, memory, warp, memory.near_earlier, warp - 1, lane);
-    store_below(memory, keys[0], queries[0], warp, warp - 1, lane);
-    store_diagonal(memory, keys[1], queries[1], warp, lane);
-  } else {
-    TileSums keys[1] = {}, queries[1] = {};
-    multiply_tiles<CHUNK>(keys, queries, memory, warp, memory.near_earlier, warp, lane);
-    store_diagonal(memory, keys[0], queries[0], warp, lane);
+// By a team: the products of the chunk's tokens with each other, and the inverses of the diagonal tiles of I + A. One warpgroup
+// has those of keys, the other those of queries; a warp has a row of tiles. `meanwhile` is done while they are worked out.
+template <class Meanwhile>
+__device__ __forceinline__ void take_products(TeamMemory& memory, int warp, unsigned lane, Meanwhile meanwhile) {
+  const bool of_queries = warp >= SIDE;
+  const int row = warp % SIDE;
+  Sum sums[EARLIER / 8];
+  const Matrix left = matrix(of_queries ? memory.near_queries : memory.near_keys), right = matrix(memory.earlier);
+  fence_warpgroup();
+#pragma unroll
+  for (int k = 0; k < KEY_TILES; ++k) {
+    const unsigned long long a = left.descriptor(banded<CHUNK>(0, 2 * k)), b = right.descriptor(banded<EARLIER>(0, 2 * k));
+    if (k == 0)
+      multiply_earlier<false>(sums, a, b);
+    else
+      multiply_earlier<true>(sums, a, b);
   }
+  commit_group();
+  meanwhile();
+  __syncwarp();
+  wait_for_groups<0>();
+  keep_in_place(sums);
+  TileSums diagonal, beside, far[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const auto near = [&](int tile) { return sums[2 * tile + half][i]; };
+      beside[half][i] = row < 2 ? near(0) : near(2);
+      diagonal[half][i] = row % 2 ? (row < 2 ? near(1) : near(3)) : beside[half][i];
+      far[0][half][i] = sums[8 + half][i], far[1][half][i] = sums[10 + half][i];
+    }
+  if (row >= SIDE / 2) {
+    store_below(memory, far[0], of_queries, row, 0, lane);
+    store_below(memory, far[1], of_queries, row, 1, lane);
+  }
+  if (row % 2) store_below(memory, beside, of_queries, row, row - 1, lane);
+  store_diagonal(memory, diagonal, of_queries, row, lane);
 }
 
 // By a warp: a tile of channels of Y and W, both at once, as each tile of the inverse is loaded once.
-__device__ __forceinline__ void solve_both(Sum (&y)[TOKEN_PAIRS], Sum (&w)[TOKEN_PAIRS], const TeamMemory& memory, int tile,
-                                           unsigned lane) {
+__device__ __forceinline__ void solve_both(TeamMemory& memory, int tile, unsigned lane) {
   Operand keys[SIDE], values[SIDE];
+  Sum y[TOKEN_PAIRS] = {}, w[TOKEN_PAIRS] = {};
   load_values(keys, shared_address(memory.decayed), tile, lane, banded<CHUNK>);
   load_values(values, shared_address(memory.values), tile, lane, banded<CHUNK>);
-#pragma unroll
-  for (int n = 0; n < TOKEN_PAIRS; ++n)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) y[n][i] = w[n][i] = 0.f;
 #pragma unroll
   for (int column = 0; column < SIDE; ++column)
 #pragma unroll
@@ -285,6 +301,11 @@ __device__ __forceinline__ void solve_both(Sum (&y)[TOKEN_PAIRS], Sum (&w)[TOKEN
         mma_bf16(w[2 * row + half], values[column], right[2 * half], right[2 * half + 1]);
       }
     }
+  store_columns(memory.y, y, tile, lane);
+  narrow_tokens(values, w);
+  auto& to = tile < SIDE ? memory.first_w[tile] : memory.second_w[tile - SIDE];
+#pragma unroll
+  for (int i = 0; i < SIDE; ++i) to[i][lane] = make_uint4(values[i][0], values[i][1], values[i][2], values[i][3]);
 }
 
 // By a thread, once the team has prepared a chunk: begins to copy it.
@@ -293,7 +314,8 @@ __device__ __forceinline__ void store_prepared(AllReady& to, const TeamMemory& m
   store_bulk(&to.alike.y, &memory.y, 3 * sizeof(Rows));
   store_bulk(&to.alike.products, &memory.products, sizeof(Triangle));
   store_bulk(&to.alike.whole, &memory.whole, sizeof(memory.whole));
-  store_bulk(&to.w, &memory.w, sizeof(memory.w));
+  store_bulk(&to.w, &memory.first_w, sizeof(memory.first_w));
+  store_bulk(&to.w[SIDE], &memory.second_w, sizeof(memory.second_w));
 }
 
 }  // namespace kda

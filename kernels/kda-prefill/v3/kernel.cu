@@ -27,8 +27,8 @@ struct CarryMemory {
   }
 };
 
-constexpr size_t BLOCK_BYTES = 225280;
-static_assert(sizeof(CarryMemory) == BLOCK_BYTES && kda::TEAMS * sizeof(kda::TeamMemory) <= BLOCK_BYTES, "as is asked for");
+constexpr size_t BLOCK_BYTES = 231424;
+static_assert(sizeof(CarryMemory) <= BLOCK_BYTES && kda::TEAMS * sizeof(kda::TeamMemory) == BLOCK_BYTES, "as is asked for");
 
 // By one thread: all chunks of a head.
 __device__ __forceinline__ void bring(CarryMemory& memory, const kda::AllReady* places, int head, int steps) {
@@ -206,6 +206,8 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
     const unsigned lane = thread % gdn::WARP, warp = gdn::uniform(thread / gdn::WARP);
     const bool tells = is_teller();
     const int tile = warp / 2, half = warp % 2, pair = half * gdn::WARP + lane, head = min(head_of(item), GDN_H - 1);
+    gdn::load_tile<GDN_V / 8, kda::TEAM>(gdn::shared_address(memory.values), in.v + (span.begin * GDN_H + head) * GDN_V,
+                                         GDN_H * GDN_V, span.tokens, thread, gdn::banded<gdn::CHUNK>);
     memory.squares[half][tile][lane] = rows.take_squares(lane);
     rows.decay(in.A_log + head, in.dt_bias + head * GDN_K + 2 * pair, in.lower_bound);
     memory.kept[tile][pair] = rows.whole;
@@ -214,8 +216,6 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
     kda::synchronise(team);
     GDNBENCH_PHASE(decay);
 
-    gdn::load_tile<GDN_V / 8, kda::TEAM>(gdn::shared_address(memory.values), in.v + (span.begin * GDN_H + head) * GDN_V,
-                                         GDN_H * GDN_V, span.tokens, thread, gdn::banded<gdn::CHUNK>);
     const float square = memory.squares[0][tile][lane] + memory.squares[1][tile][lane];
     const kda::Kept kept(memory, tile, pair);
     const float norm = (lane < gdn::TILE ? 1.f : in.scale) * rsqrtf(square + kda::EPS);
@@ -223,22 +223,25 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
     __syncwarp();
     rows.normalise(memory.norms[warp]);
     kda::store_parts(memory, rows, kept, tile, pair);
+    gdn::fence_async_proxy();
     kda::synchronise(team);
     GDNBENCH_PHASE(parts);
 
-    if (tells) {
-      if (stored >= 0) tell(stored);
-      claimed = teams + static_cast<int>(kda::add(&kda::chunks_claimed));
-    }
-    const int later = item + teams;  // some team's next one
-    if (AHEAD && later < items && head_of(later) < GDN_H)
-      prefetch(in, head_of(later), ahead.find(cu_seqlens, chunk_of(later)), thread);
-    kda::take_products(memory, warp, lane);
+    const auto speak = [&] {
+      if (tells) {
+        if (stored >= 0) tell(stored);
+        claimed = teams + static_cast<int>(kda::add(&kda::chunks_claimed));
+      }
+      const int later = item + teams;  // some team's next one
+      if (AHEAD && later < items && head_of(later) < GDN_H)
+        prefetch(in, head_of(later), ahead.find(cu_seqlens, chunk_of(later)), thread);
+    };
+    kda::take_products(memory, warp, lane, speak);
     if (tells) next = claimed;
     kda::synchronise(team);
     GDNBENCH_PHASE(near);
 
-    kda::store_rows(memory, rows, kept, tile, pair);
+    kda::store_decayed(memory, rows, kept, tile, pair);
     if (warp < gdn::SIDE)
       gdn::solve_row(memory.solved, memory.coupling, memory.beta, warp, lane);
     else if (warp == gdn::SIDE)
@@ -251,16 +254,9 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
     kda::synchronise(team);
     GDNBENCH_PHASE(rows);
 
-    gdn::Sum of_keys[gdn::TOKEN_PAIRS], of_values[gdn::TOKEN_PAIRS];
-    gdn::Operand w[gdn::SIDE];
-    kda::solve_both(of_keys, of_values, memory, warp, lane);
-    kda::store_columns(memory.y, of_keys, warp, lane);
-    gdn::narrow_tokens(w, of_values);
+    kda::solve_both(memory, warp, lane);
     const int following = next;
     ask(following, thread);
-    kda::synchronise(team);  // W takes the values' place
-#pragma unroll
-    for (int i = 0; i < gdn::SIDE; ++i) memory.w[warp][i][lane] = make_uint4(w[i][0], w[i][1], w[i][2], w[i][3]);
     kda::synchronise(team);
     GDNBENCH_PHASE(solve);
 
