@@ -260,11 +260,9 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
     kda::synchronise(team);
     GDNBENCH_PHASE(solve);
 
-    if (head_of(item) < GDN_H) {
-      const int step = item / kda::HEADS;
-      if (tells) kda::store_prepared(ready[item % kda::HEADS * PLACES + step % PLACES], memory);
-      stored = item;
-    }
+    stored = head_of(item) < GDN_H ? item : -1;
+    if (tells && stored >= 0)
+      kda::store_prepared(ready[item % kda::HEADS * PLACES + item / kda::HEADS % PLACES], memory);
     item = following;
     GDNBENCH_PHASE(store);
   }
