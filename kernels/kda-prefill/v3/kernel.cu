@@ -4,7 +4,7 @@
 
 #include "../sixteens.cuh"
 
-GDNBENCH_PHASE_NAMES(full, read, subtract, write, mix, output, load, decay, parts, near, rows, solve, store);
+GDNBENCH_PHASE_NAMES(narrow, full, read, subtract, write, output, decay, parts, near, rows, solve, store);
 
 namespace {
 
@@ -71,11 +71,70 @@ __device__ __forceinline__ void subtract(gdn::Operand (&u)[gdn::SIDE], const uin
   }
 }
 
+// By a warp: its 16 rows of a sequence's state, from its first chunk, numbered `step`, to its end. While numbers are worked out
+// between products, another one is under way: that of the queries, or of the next chunk.
+__device__ __forceinline__ void carry(gdn::State& s, CarryMemory& memory, int head, int& step, int tokens,
+                                      __nv_bfloat16* output, int warp, unsigned lane) {
+  GDNBENCH_PHASES_BEGIN();
+  gdn::Sum sums[gdn::TOKEN_PAIRS], shown[gdn::TOKEN_PAIRS];
+  gdn::Operand begun[gdn::KEY_TILES], u[gdn::SIDE];
+  // S Y^T of the chunk numbered `step`, and the state's decay.
+  const auto begin = [&] {
+    const CarryMemory::Stage& here = memory.stages[step % STAGES];
+#pragma unroll
+    for (int k = 0; k < gdn::KEY_TILES; ++k) gdn::narrow(begun[k], s[2 * k], s[2 * k + 1]);
+    gdn::keep_in_place(begun);
+    GDNBENCH_PHASE(narrow);
+    gdn::wait(memory.full[step % STAGES], step / STAGES % 2);
+    GDNBENCH_PHASE(full);
+    if (warp % gdn::GROUP_WARPS == 0 && lane == 0) kda::add_released(&kda::chunks_read[head][step % PLACES]);
+    gdn::fence_warpgroup();
+    gdn::multiply_operands<GDN_K, gdn::CHUNK, false>(sums, begun, gdn::matrix(here.alike.y));
+    gdn::commit_group();
+    gdn::keep_in_place(s);
+    decay_channels(s, here.alike.whole, lane);
+    gdn::keep_in_place(s);
+  };
+  begin();
+  gdn::wait_for_groups<0>();
+  gdn::keep_in_place(sums);
+  int left = tokens;
+#pragma unroll 1
+  for (;; left -= gdn::CHUNK) {
+    const CarryMemory::Stage& here = memory.stages[step % STAGES];
+    gdn::fence_warpgroup();
+    gdn::multiply_operands<GDN_K, gdn::CHUNK, false>(shown, begun, gdn::matrix(here.alike.queries));
+    gdn::commit_group();
+    subtract(u, here.w[warp], sums, lane);
+    gdn::keep_in_place(u);
+    GDNBENCH_PHASE(subtract);
+    gdn::fence_warpgroup();
+    gdn::add_written(s, u, gdn::matrix(here.alike.keys, gdn::CHUNK * gdn::BAND_BYTES));
+    gdn::commit_group();
+    gdn::multiply_operands<gdn::CHUNK, gdn::CHUNK, true>(shown, u, gdn::matrix(here.alike.products));
+    gdn::commit_group();
+    gdn::wait_for_groups<0>();  // for all, or ptxas would wait for each product of the kernel
+    gdn::keep_in_place(s);
+    gdn::keep_in_place(shown);
+    gdn::arrive_together(memory.empty[step % STAGES], lane);
+    GDNBENCH_PHASE(write);
+    ++step;
+    if (left <= gdn::CHUNK) break;
+    begin();
+    gdn::store_output(output, shown, gdn::CHUNK, lane);
+    output += gdn::CHUNK * (GDN_H * GDN_V);
+    GDNBENCH_PHASE(output);
+    gdn::wait_for_groups<0>();
+    gdn::keep_in_place(sums);
+    GDNBENCH_PHASE(read);
+  }
+  gdn::store_output(output, shown, left, lane);
+}
+
 // By a block: the states of a group's head, of all groups and sequences.
 __device__ __forceinline__ void carry_all(CarryMemory& memory, const float* state, float* new_state,
                                           __nv_bfloat16* output, const long long* cu_seqlens,
                                           const kda::AllReady* ready, int sequences, int chunks, int of_group) {
-  GDNBENCH_PHASES_BEGIN();
   const unsigned lane = threadIdx.x % gdn::WARP, warp = gdn::uniform(threadIdx.x / gdn::WARP);
   if (threadIdx.x == 0) memory.initialise();
   __syncthreads();
@@ -96,50 +155,10 @@ __device__ __forceinline__ void carry_all(CarryMemory& memory, const float* stat
       const int tokens = gdn::uniform(static_cast<int>(cu_seqlens[sequence + 1] - begin));
       const int row = static_cast<int>(warp) * gdn::TILE;
       const size_t at = ((static_cast<size_t>(sequence) * GDN_H + head) * GDN_V + row) * GDN_K;
-      __nv_bfloat16* to = output + (begin * GDN_H + head) * GDN_V + row;
       gdn::State s;
       gdn::load_state(s, state + at, lane);
-#pragma unroll 1
-      for (int token = 0; token < tokens; token += gdn::CHUNK, ++step) {
-        const CarryMemory::Stage& here = memory.stages[step % STAGES];
-        gdn::Sum sums[gdn::TOKEN_PAIRS], shown[gdn::TOKEN_PAIRS];
-        gdn::Operand begun[gdn::KEY_TILES], u[gdn::SIDE];
-#pragma unroll
-        for (int k = 0; k < gdn::KEY_TILES; ++k) gdn::narrow(begun[k], s[2 * k], s[2 * k + 1]);
-        gdn::keep_in_place(begun);
-        gdn::wait(memory.full[step % STAGES], step / STAGES % 2);
-        GDNBENCH_PHASE(full);
-        if (warp % gdn::GROUP_WARPS == 0 && lane == 0) kda::add_released(&kda::chunks_read[of_group][step % PLACES]);
-        gdn::fence_warpgroup();
-        gdn::multiply_operands<GDN_K, gdn::CHUNK, false>(sums, begun, gdn::matrix(here.alike.y));
-        gdn::commit_group();
-        gdn::multiply_operands<GDN_K, gdn::CHUNK, false>(shown, begun, gdn::matrix(here.alike.queries));
-        gdn::commit_group();
-        gdn::keep_in_place(s);
-        decay_channels(s, here.alike.whole, lane);
-        gdn::keep_in_place(s);
-        gdn::wait_for_groups<1>();
-        gdn::keep_in_place(sums);
-        GDNBENCH_PHASE(read);
-        subtract(u, here.w[warp], sums, lane);
-        gdn::keep_in_place(u);
-        GDNBENCH_PHASE(subtract);
-        gdn::fence_warpgroup();
-        gdn::add_written(s, u, gdn::matrix(here.alike.keys, gdn::CHUNK * gdn::BAND_BYTES));
-        gdn::commit_group();
-        gdn::multiply_operands<gdn::CHUNK, gdn::CHUNK, true>(shown, u, gdn::matrix(here.alike.products));
-        gdn::commit_group();
-        gdn::wait_for_groups<1>();
-        gdn::keep_in_place(s);
-        GDNBENCH_PHASE(write);
-        gdn::wait_for_groups<0>();
-        gdn::keep_in_place(shown);
-        gdn::arrive_together(memory.empty[step % STAGES], lane);
-        GDNBENCH_PHASE(mix);
-        gdn::store_output(to, shown, min(tokens - token, gdn::CHUNK), lane);
-        to += gdn::CHUNK * (GDN_H * GDN_V);
-        GDNBENCH_PHASE(output);
-      }
+      if (tokens > 0)
+        carry(s, memory, of_group, step, tokens, output + (begin * GDN_H + head) * GDN_V + row, warp, lane);
       gdn::store_state(new_state + at, s, lane);
     }
   if (warp % gdn::GROUP_WARPS == 0 && lane == 0) kda::finish(of_group);
