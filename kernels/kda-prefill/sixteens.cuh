@@ -52,20 +52,26 @@ struct TeamMemory {
 
 // A lane's two channels of its warp's sixteen tokens.
 struct Sixteen {
-  unsigned key[TILE], query[TILE], earlier[TILE];  // at first k, q, and g
+  unsigned key[TILE], query[TILE], earlier[TILE];  // at first k, q and g
   unsigned kept[TILE];                             // from the first token on
   float2 whole;                                    // to the last
 
   // After the sequence's end nothing is written, and by a gate of minus infinity nothing decays.
-  __device__ __forceinline__ void load(const Inputs& in, long long first, int tokens) {
-    const auto pair = [](const __nv_bfloat16* from) { return *reinterpret_cast<const unsigned*>(from); };
+  __device__ __forceinline__ void load_tokens(const Inputs& in, long long first, int tokens) {
+    load(key, in.k + first, tokens, 0);
+    load(query, in.q + first, tokens, 0);
+  }
+  __device__ __forceinline__ void load_gates(const Inputs& in, long long first, int tokens) {
+    load(earlier, in.g + first, tokens, 0xff80ff80u);
+  }
+  static __device__ __forceinline__ void load(unsigned (&to)[TILE], const __nv_bfloat16* from, int tokens, unsigned none) {
+    const auto pair = [&](int i) { return *reinterpret_cast<const unsigned*>(from + i * (GDN_H * GDN_K)); };
+    if (tokens >= TILE) {  // as nearly always
 #pragma unroll
-    for (int i = 0; i < TILE; ++i) {
-      key[i] = query[i] = 0, earlier[i] = 0xff80ff80u;
-      if (i < tokens) {
-        const long long at = first + i * (GDN_H * GDN_K);
-        earlier[i] = pair(in.g + at), key[i] = pair(in.k + at), query[i] = pair(in.q + at);
-      }
+      for (int i = 0; i < TILE; ++i) to[i] = pair(i);
+    } else {
+#pragma unroll
+      for (int i = 0; i < TILE; ++i) to[i] = i < tokens ? pair(i) : none;
     }
   }
 
@@ -308,14 +314,32 @@ __device__ __forceinline__ void solve_both(TeamMemory& memory, int tile, unsigne
   for (int i = 0; i < SIDE; ++i) to[i][lane] = make_uint4(values[i][0], values[i][1], values[i][2], values[i][3]);
 }
 
-// By a thread, once the team has prepared a chunk: begins to copy it.
+// By a thread, once the team has prepared a chunk, and knows that the place is free: begins to copy it.
 __device__ __forceinline__ void store_prepared(AllReady& to, const TeamMemory& memory) {
-  fence_async_proxy();
+  asm volatile("fence.proxy.async;" ::: "memory");
   store_bulk(&to.alike.y, &memory.y, 3 * sizeof(Rows));
   store_bulk(&to.alike.products, &memory.products, sizeof(Triangle));
   store_bulk(&to.alike.whole, &memory.whole, sizeof(memory.whole));
   store_bulk(&to.w, &memory.first_w, sizeof(memory.first_w));
   store_bulk(&to.w[SIDE], &memory.second_w, sizeof(memory.second_w));
+}
+
+// By one thread of a team: the number of a chunk that nobody has claimed, less those that were dealt out at first. What comes
+// with it is ordered by nothing.
+__device__ __forceinline__ int claim() {
+  int before;
+  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(&chunks_claimed) : "memory");
+  return before;
+}
+
+// By the one thread that speaks for all readers of a head's chunks: the place of one is free.
+__device__ __forceinline__ void release_place(int head, int step) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(&chunks_read[head][step % PLACES]), "n"(READERS) : "memory");
+}
+
+// By the same, once all chunks have been read.
+__device__ __forceinline__ void clear_counters(int head) {
+  for (int i = 0; i < PLACES; ++i) chunks_put[head][i] = chunks_read[head][i] = 0;
 }
 
 }  // namespace kda

@@ -21,7 +21,7 @@ struct CarryMemory {
   __device__ __forceinline__ void initialise() {
     for (int i = 0; i < STAGES; ++i) {
       gdn::initialise(full[i], 1);
-      gdn::initialise(empty[i], STATE_GROUPS * gdn::GROUP_WARPS);
+      gdn::initialise(empty[i], STATE_GROUPS * gdn::GROUP_WARPS + 1);
     }
     gdn::fence_async_proxy();
   }
@@ -44,6 +44,17 @@ __device__ __forceinline__ void bring(CarryMemory& memory, const kda::AllReady* 
     gdn::load_bulk(&to.alike.queries, &from.alike.queries, 2 * sizeof(gdn::Rows), full);
     gdn::load_bulk(&to.alike.products, &from.alike.products, sizeof(gdn::Triangle) + sizeof(from.alike.whole), full);
   }
+}
+
+// By one thread: gives places in global memory back. It waits for all that its thread has stored, which takes a microsecond
+// where outputs are among that.
+__device__ __forceinline__ void release(CarryMemory& memory, int head, int steps) {
+  for (int step = 0; step < steps; ++step) {
+    gdn::wait(memory.full[step % STAGES], step / STAGES % 2);
+    kda::release_place(head, step);
+    gdn::arrive(memory.empty[step % STAGES]);
+  }
+  kda::clear_counters(head);
 }
 
 // S diag(G_C).
@@ -73,8 +84,8 @@ __device__ __forceinline__ void subtract(gdn::Operand (&u)[gdn::SIDE], const uin
 
 // By a warp: its 16 rows of a sequence's state, from its first chunk, numbered `step`, to its end. While numbers are worked out
 // between products, another one is under way: that of the queries, or of the next chunk.
-__device__ __forceinline__ void carry(gdn::State& s, CarryMemory& memory, int head, int& step, int tokens,
-                                      __nv_bfloat16* output, int warp, unsigned lane) {
+__device__ __forceinline__ void carry(gdn::State& s, CarryMemory& memory, int& step, int tokens, __nv_bfloat16* output,
+                                      int warp, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
   gdn::Sum sums[gdn::TOKEN_PAIRS], shown[gdn::TOKEN_PAIRS];
   gdn::Operand begun[gdn::KEY_TILES], u[gdn::SIDE];
@@ -87,7 +98,6 @@ __device__ __forceinline__ void carry(gdn::State& s, CarryMemory& memory, int he
     GDNBENCH_PHASE(narrow);
     gdn::wait(memory.full[step % STAGES], step / STAGES % 2);
     GDNBENCH_PHASE(full);
-    if (warp % gdn::GROUP_WARPS == 0 && lane == 0) kda::add_released(&kda::chunks_read[head][step % PLACES]);
     gdn::fence_warpgroup();
     gdn::multiply_operands<GDN_K, gdn::CHUNK, false>(sums, begun, gdn::matrix(here.alike.y));
     gdn::commit_group();
@@ -140,9 +150,10 @@ __device__ __forceinline__ void carry_all(CarryMemory& memory, const float* stat
   __syncthreads();
   if (warp >= STATE_GROUPS * gdn::GROUP_WARPS) {
     gdn::give_registers<24>();
-    const int groups = (GDN_H - of_group + kda::HEADS - 1) / kda::HEADS;
-    if (warp == STATE_GROUPS * gdn::GROUP_WARPS && lane == 0)
-      bring(memory, ready + static_cast<size_t>(of_group) * PLACES, of_group, groups * chunks);
+    const int steps = (GDN_H - of_group + kda::HEADS - 1) / kda::HEADS * chunks;
+    const kda::AllReady* const places = ready + static_cast<size_t>(of_group) * PLACES;
+    if (lane == 0 && warp == STATE_GROUPS * gdn::GROUP_WARPS) bring(memory, places, of_group, steps);
+    if (lane == 0 && warp == STATE_GROUPS * gdn::GROUP_WARPS + 1) release(memory, of_group, steps);
     return;
   }
   gdn::take_registers<232>();
@@ -158,10 +169,9 @@ __device__ __forceinline__ void carry_all(CarryMemory& memory, const float* stat
       gdn::State s;
       gdn::load_state(s, state + at, lane);
       if (tokens > 0)
-        carry(s, memory, of_group, step, tokens, output + (begin * GDN_H + head) * GDN_V + row, warp, lane);
+        carry(s, memory, step, tokens, output + (begin * GDN_H + head) * GDN_V + row, warp, lane);
       gdn::store_state(new_state + at, s, lane);
     }
-  if (warp % gdn::GROUP_WARPS == 0 && lane == 0) kda::finish(of_group);
 }
 
 // Finds chunks, numbered through all sequences, that are asked for nearly in their order.
@@ -200,31 +210,34 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
   const auto head_of = [&](int item) { return item / kda::HEADS / chunks * kda::HEADS + item % kda::HEADS; };
   const auto chunk_of = [&](int item) { return item / kda::HEADS % chunks; };
   const auto tell = [](int item) { kda::tell_put(item % kda::HEADS, item / kda::HEADS); };
-  // One of the last warp's lanes, which has the least to do, speaks with other blocks.
-  const auto is_teller = [] { return threadIdx.x % kda::TEAM == kda::TEAM - gdn::WARP; };
+  // Lanes of the last warps, which have the least to do, speak with other blocks: one stores chunks and tells it, one claims.
+  const auto is_lane_of = [](int warp) { return threadIdx.x % kda::TEAM == warp * gdn::WARP; };
   Cursor here, ahead;
   int stored = -1, claimed = 0, item = first;
   kda::Sixteen rows;
   gdn::Span span;
-  float beta;
-  // Asks for a chunk's keys, queries and gates.
+  long long first_token = 0;  // of the warp's, times heads
+  int tokens = 0;
+  // Asks for a chunk's keys and queries.
   const auto ask = [&](int item, unsigned thread) {
     if (item >= items) return;
-    const int tile = thread / (2 * gdn::WARP), head = min(head_of(item), GDN_H - 1), lane = thread % gdn::WARP;
     span = here.find(cu_seqlens, chunk_of(item));
-    const int tokens = span.tokens - tile * gdn::TILE;
-    const long long token = (span.begin + tile * gdn::TILE) * GDN_H + head;
-    rows.load(in, token * GDN_K + thread % (2 * gdn::WARP) * 2, tokens);
-    beta = __uint_as_float(0xff800000u);  // after the end
-    if (lane < min(tokens, gdn::TILE)) beta = __bfloat162float(in.b[token + lane * GDN_H]);
+    const int tile = gdn::uniform(thread / (2 * gdn::WARP)), head = min(head_of(item), GDN_H - 1);
+    tokens = span.tokens - tile * gdn::TILE;
+    first_token = (span.begin + tile * gdn::TILE) * GDN_H + head;
+    rows.load_tokens(in, first_token * GDN_K + thread % (2 * gdn::WARP) * 2, tokens);
   };
   ask(item, threadIdx.x % kda::TEAM);
   while (item < items) {
     // Addresses are worked out for each chunk: all of them would fill registers.
     const unsigned thread = __shfl_xor_sync(gdn::ALL_LANES, gdn::worked_out_anew(threadIdx.x % kda::TEAM), 0);
     const unsigned lane = thread % gdn::WARP, warp = gdn::uniform(thread / gdn::WARP);
-    const bool tells = is_teller();
+    const bool tells = is_lane_of(6), claims = is_lane_of(7);
     const int tile = warp / 2, half = warp % 2, pair = half * gdn::WARP + lane, head = min(head_of(item), GDN_H - 1);
+    rows.load_gates(in, first_token * GDN_K + 2 * pair, tokens);
+    float beta = __uint_as_float(0xff800000u);  // after the end
+    if (half == 0 && static_cast<int>(lane) < min(tokens, gdn::TILE))
+      beta = __bfloat162float(in.b[first_token + lane * GDN_H]);
     gdn::load_tile<GDN_V / 8, kda::TEAM>(gdn::shared_address(memory.values), in.v + (span.begin * GDN_H + head) * GDN_V,
                                          GDN_H * GDN_V, span.tokens, thread, gdn::banded<gdn::CHUNK>);
     memory.squares[half][tile][lane] = rows.take_squares(lane);
@@ -235,6 +248,7 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
     kda::synchronise(team);
     GDNBENCH_PHASE(decay);
 
+    if (claims) claimed = teams + kda::claim();
     const float square = memory.squares[0][tile][lane] + memory.squares[1][tile][lane];
     const kda::Kept kept(memory, tile, pair);
     const float norm = (lane < gdn::TILE ? 1.f : in.scale) * rsqrtf(square + kda::EPS);
@@ -247,16 +261,13 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
     GDNBENCH_PHASE(parts);
 
     const auto speak = [&] {
-      if (tells) {
-        if (stored >= 0) tell(stored);
-        claimed = teams + static_cast<int>(kda::add(&kda::chunks_claimed));
-      }
+      if (tells && stored >= 0) tell(stored);
       const int later = item + teams;  // some team's next one
       if (AHEAD && later < items && head_of(later) < GDN_H)
         prefetch(in, head_of(later), ahead.find(cu_seqlens, chunk_of(later)), thread);
     };
     kda::take_products(memory, warp, lane, speak);
-    if (tells) next = claimed;
+    if (claims) next = claimed;
     kda::synchronise(team);
     GDNBENCH_PHASE(near);
 
@@ -267,7 +278,7 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
       gdn::clear_above(memory.solved, lane);
     else if (warp == gdn::SIDE + 1)
       gdn::clear_above(memory.products, lane);
-    else if (tells && head_of(item) < GDN_H)
+    else if (claims && head_of(item) < GDN_H)
       kda::wait_until_read(item % kda::HEADS, item / kda::HEADS);
     gdn::wait_for_copies();
     kda::synchronise(team);
@@ -285,7 +296,7 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
     item = following;
     GDNBENCH_PHASE(store);
   }
-  if (!is_teller()) return;
+  if (!is_lane_of(6)) return;
   if (stored >= 0) tell(stored);
   kda::leave(teams);
 }
