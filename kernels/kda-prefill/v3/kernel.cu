@@ -82,6 +82,24 @@ __device__ __forceinline__ void subtract(gdn::Operand (&u)[gdn::SIDE], const uin
   }
 }
 
+// The output of a chunk's tokens, [tokens, H * V] from `to` on, for a warp's rows. Of two tokens' values, which are 32 bytes each,
+// two lanes exchange halves, so that each store has whole sectors.
+__device__ __forceinline__ void store_output(__nv_bfloat16* to, const gdn::Sum (&sums)[gdn::TOKEN_PAIRS], int tokens,
+                                             unsigned lane) {
+  const bool is_second = lane & 4;
+  const int first = lane / 8 * 2;
+  __nv_bfloat16* const from = to + static_cast<long long>(first) * (GDN_H * GDN_V) + (is_second * 4 + lane % 4) * 2;
+#pragma unroll
+  for (int n = 0; n < gdn::TOKEN_PAIRS; ++n) {
+    const unsigned upper = gdn::transpose(gdn::pack_bf16(sums[n][0], sums[n][1]));
+    const unsigned lower = gdn::transpose(gdn::pack_bf16(sums[n][2], sums[n][3]));
+    const unsigned got = __shfl_xor_sync(gdn::ALL_LANES, is_second ? upper : lower, 4);
+    __nv_bfloat16* const row = from + n * (8 * GDN_H * GDN_V);
+    if (n * 8 + first < tokens) *reinterpret_cast<unsigned*>(row) = is_second ? got : upper;
+    if (n * 8 + first + 1 < tokens) *reinterpret_cast<unsigned*>(row + GDN_H * GDN_V) = is_second ? lower : got;
+  }
+}
+
 // By a warp: its 16 rows of a sequence's state, from its first chunk, numbered `step`, to its end. While numbers are worked out
 // between products, another one is under way: that of the queries, or of the next chunk.
 __device__ __forceinline__ void carry(gdn::State& s, CarryMemory& memory, int& step, int tokens, __nv_bfloat16* output,
@@ -131,14 +149,14 @@ __device__ __forceinline__ void carry(gdn::State& s, CarryMemory& memory, int& s
     ++step;
     if (left <= gdn::CHUNK) break;
     begin();
-    gdn::store_output(output, shown, gdn::CHUNK, lane);
+    store_output(output, shown, gdn::CHUNK, lane);
     output += gdn::CHUNK * (GDN_H * GDN_V);
     GDNBENCH_PHASE(output);
     gdn::wait_for_groups<0>();
     gdn::keep_in_place(sums);
     GDNBENCH_PHASE(read);
   }
-  gdn::store_output(output, shown, left, lane);
+  store_output(output, shown, left, lane);
 }
 
 // By a block: the states of a group's head, of all groups and sequences.

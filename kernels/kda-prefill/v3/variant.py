@@ -37,7 +37,7 @@ kernel = CudaKernel(
     name="kda-prefill-v3",
     target="sm_90a",
     params={
-        "AHEAD": Param(default=1, choices=(0, 1), doc="whether a team asks the L2 for its next chunk's tokens"),
+        "AHEAD": Param(default=0, choices=(0, 1), doc="whether a team asks the L2 for its next chunk's tokens"),
         "BLOCKS": Param(default=132, choices=(66, 100, 116, 132), doc="blocks that run at once, one on an SM"),
         "MOST_HEADS": Param(default=32, choices=(16, 24, 32, 48), doc="heads that are taken side by side at the most"),
         "PLACES": Param(default=8, choices=(2, 4, 8, 12, 16), doc="chunks of a head on their way"),
