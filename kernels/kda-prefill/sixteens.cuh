@@ -99,14 +99,22 @@ struct Sixteen {
     }
   }
 
-  // The warp's part of squares of keys and queries, of which each lane is left with one.
+  // The warp's part of squares of keys, and of queries: of these 32 numbers each lane is left with that of `square_of`. Squares
+  // in bf16 are added up by tensor cores: a product with ones in row i alone gives token i its sums of eight channels.
   __device__ __forceinline__ float take_squares(unsigned lane) const {
-    float squares[2 * TILE];
+    Sum keys = {}, queries = {};
 #pragma unroll
-    for (int i = 0; i < TILE; ++i) squares[i] = dot(key[i], key[i]), squares[TILE + i] = dot(query[i], query[i]);
-    scatter_sums<WARP, 1>(squares, lane);
-    return squares[0];
+    for (int i = 0; i < TILE / 2; ++i) {
+      const unsigned ones = lane / 4 == i ? 0x3f803f80u : 0;
+      const Operand rows = {ones, 0, 0, ones};
+      mma_bf16(keys, rows, times(key[i], key[i]), times(key[i + TILE / 2], key[i + TILE / 2]));
+      mma_bf16(queries, rows, times(query[i], query[i]), times(query[i + TILE / 2], query[i + TILE / 2]));
+    }
+    float sums[4] = {keys[0] + keys[1], keys[2] + keys[3], queries[0] + queries[1], queries[2] + queries[3]};
+    scatter_sums<4, 1>(sums, lane);
+    return sums[0];
   }
+  static __device__ __forceinline__ int square_of(unsigned lane) { return lane % 4 * (TILE / 2) + lane / 4; }
 
   // Keys and queries are divided by their norms, and decayed: from the first token on or, those of earlier tokens, to the end.
   __device__ __forceinline__ void normalise(const unsigned (&norms)[TILE][2]) {

@@ -258,7 +258,7 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
       beta = __bfloat162float(in.b[first_token + lane * GDN_H]);
     gdn::load_tile<GDN_V / 8, kda::TEAM>(gdn::shared_address(memory.values), in.v + (span.begin * GDN_H + head) * GDN_V,
                                          GDN_H * GDN_V, span.tokens, thread, gdn::banded<gdn::CHUNK>);
-    memory.squares[half][tile][lane] = rows.take_squares(lane);
+    memory.squares[half][tile][kda::Sixteen::square_of(lane)] = rows.take_squares(lane);
     rows.decay(in.A_log + head, in.dt_bias + head * GDN_K + 2 * pair, in.lower_bound);
     memory.kept[tile][pair] = rows.whole;
     if (half == 0 && lane < gdn::TILE) memory.beta[tile * gdn::TILE + lane] = kda::sigmoid(beta);
