@@ -30,14 +30,14 @@ struct CarryMemory {
 constexpr size_t BLOCK_BYTES = 231424;
 static_assert(sizeof(CarryMemory) <= BLOCK_BYTES && kda::TEAMS * sizeof(kda::TeamMemory) == BLOCK_BYTES, "as is asked for");
 
-// By one thread: all chunks of a head.
+// By one thread: all chunks of a head. It knows that one has been put before there is a stage for it.
 __device__ __forceinline__ void bring(CarryMemory& memory, const kda::AllReady* places, int head, int steps) {
   for (int step = 0; step < steps; ++step) {
     CarryMemory::Stage& to = memory.stages[step % STAGES];
     gdn::Barrier& full = memory.full[step % STAGES];
     const kda::AllReady& from = places[step % PLACES];
-    if (step >= STAGES) gdn::wait(memory.empty[step % STAGES], (step / STAGES - 1) % 2);
     kda::wait_until_put(head, step);
+    if (step >= STAGES) gdn::wait(memory.empty[step % STAGES], (step / STAGES - 1) % 2);
     gdn::arrive_expecting(full, sizeof(kda::AllReady));
     gdn::load_bulk(&to.alike.y, &from.alike.y, sizeof(gdn::Rows), full);
     gdn::load_bulk(&to.w, &from.w, sizeof(from.w), full);
