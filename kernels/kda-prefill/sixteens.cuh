@@ -296,26 +296,38 @@ __device__ __forceinline__ void take_products(TeamMemory& memory, int warp, unsi
   store_diagonal(memory, diagonal, of_queries, row, lane);
 }
 
-// By a warp: a tile of channels of Y and W, both at once, as each tile of the inverse is loaded once.
+// By a warp: a tile of channels of Y, with tokens as rows, and one of W, with values as rows. Each tile of the inverse is loaded
+// once, as both products take it: its quarters are the left operand's, in another order, and the right one's.
 __device__ __forceinline__ void solve_both(TeamMemory& memory, int tile, unsigned lane) {
-  Operand keys[SIDE], values[SIDE];
-  Sum y[TOKEN_PAIRS] = {}, w[TOKEN_PAIRS] = {};
-  load_values(keys, shared_address(memory.decayed), tile, lane, banded<CHUNK>);
+  unsigned keys[SIDE][4];
+  Operand values[SIDE];
+  TileSums y[SIDE] = {};
+  Sum w[TOKEN_PAIRS] = {};
+#pragma unroll
+  for (int token = 0; token < SIDE; ++token)
+    load_matrices_transposed(keys[token], shared_address(memory.decayed) +
+                                              banded<CHUNK>(token * TILE + lane % 16, 2 * tile + lane / 16));
   load_values(values, shared_address(memory.values), tile, lane, banded<CHUNK>);
 #pragma unroll
   for (int column = 0; column < SIDE; ++column)
 #pragma unroll
     for (int row = column; row < SIDE; ++row) {
-      unsigned right[4];
-      load_matrices(right, shared_address(memory.solved) +
-                               banded<CHUNK>(row * TILE + lane / 16 * 8 + lane % 8, 2 * column + lane / 8 % 2));
+      unsigned quarters[4];
+      load_matrices(quarters, shared_address(memory.solved) +
+                                  banded<CHUNK>(row * TILE + lane / 16 * 8 + lane % 8, 2 * column + lane / 8 % 2));
+      const Operand inverse = {quarters[0], quarters[2], quarters[1], quarters[3]};
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        mma_bf16(y[2 * row + half], keys[column], right[2 * half], right[2 * half + 1]);
-        mma_bf16(w[2 * row + half], values[column], right[2 * half], right[2 * half + 1]);
+        mma_bf16(y[row][half], inverse, keys[column][2 * half], keys[column][2 * half + 1]);
+        mma_bf16(w[2 * row + half], values[column], quarters[2 * half], quarters[2 * half + 1]);
       }
     }
-  store_columns(memory.y, y, tile, lane);
+#pragma unroll
+  for (int row = 0; row < SIDE; ++row) {
+    Operand narrowed;
+    narrow(narrowed, y[row][0], y[row][1]);
+    store_matrices(shared_address(memory.y) + banded<CHUNK>(row * TILE + lane % 16, 2 * tile + lane / 16), narrowed);
+  }
   narrow_tokens(values, w);
   auto& to = tile < SIDE ? memory.first_w[tile] : memory.second_w[tile - SIDE];
 #pragma unroll
