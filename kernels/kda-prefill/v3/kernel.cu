@@ -309,8 +309,10 @@ __device__ __forceinline__ void prepare_all(kda::TeamMemory& memory, int& next, 
     GDNBENCH_PHASE(solve);
 
     stored = head_of(item) < GDN_H ? item : -1;
-    if (tells && stored >= 0)
+    if (tells && stored >= 0) {
       kda::store_prepared(ready[item % kda::HEADS * PLACES + item / kda::HEADS % PLACES], memory);
+      if (item == first) tell(stored), stored = -1;  // blocks that carry wait for it; later ones wait for a calmer moment
+    }
     item = following;
     GDNBENCH_PHASE(store);
   }
