@@ -62,7 +62,8 @@ class SimulatedGpu:
         self.began.append(name)
         self.sm += self.is_restless
         if name == "note_clocks":
-            return self._note_clocks(kernel, *arguments)
+            self._note_clocks(kernel, *arguments)
+            return
         out = (ctypes.c_int64 * 4).from_address(arguments[-1])
         cycles, result = getattr(self, f"_{name.rstrip('_0123456789')}")(kernel, *arguments)
         self.now_ns += 1e3 * cycles / MHZ

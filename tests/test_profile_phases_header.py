@@ -99,7 +99,7 @@ def test_a_stamped_kernel_reads_its_clock_at_each_mark_and_spills_hardly_anythin
 
 @pytest.mark.parametrize("kernel", ["prefill-v6", "prefill-v7"])
 def test_a_mark_reads_the_clock_once_even_where_warps_add_up_beside_products(kernel):
-    """ptxas reads a clock again where a value is used, later, as long as it is that of all lanes: sums were negative."""
+    """ptxas reads a clock again where a value is used, later, where it is that of all lanes: sums were negative."""
     entry = CATALOG.entries[kernel]
     launch = entry.kernel.launches[-1].entry
     added, noted = (

@@ -1,8 +1,8 @@
 """What translations of addresses cost: trips by the number of pages visited in turn, and launches after many pages.
 
 Prints rows and writes a CSV. A trip is a load of a line in the L2 whose address the load before it has brought; lap
-after lap one line of each page is visited. A launch is a kernel's own time by CUPTI on a flushed L2, and what came before the
-flush differs. docs/timing.md says what came out.
+after lap one line of each page is visited. A launch is a kernel's own time by CUPTI on a flushed L2, and what came
+before the flush differs. docs/timing.md says what came out.
 
 From the root of the repository, on a machine with a GPU and nothing else on it:
 
@@ -27,9 +27,9 @@ from gdnbench.catalog.request import parse_workload
 from gdnbench.launch.bind import load
 from gdnbench.launch.numerics import load_numerics
 from gdnbench.launch.workspace import Workspace
-from gdnbench.workers.launched import FILL, ActivityRecorder
 from gdnbench.workers.cold import OWN_PREFIX, L2Flush, raise_clock
 from gdnbench.workers.device import CudaDevice
+from gdnbench.workers.launched import FILL, ActivityRecorder
 
 from .bound import Call, on_current_stream
 from .readings_worker import CALLS, PAGE, WARM_UPS

@@ -1,7 +1,7 @@
 """A kernel with its params fixed as a Solution: its own files, and a binding that calls it.
 
-In Python the binding is `solution.py`, of `python_sources.py`; in CUDA C++ `solution.cu`, which nvcc builds, with params
-as macros.
+In Python the binding is `solution.py`, of `python_sources.py`; in CUDA C++ `solution.cu`, which nvcc builds, with
+params as macros.
 """
 
 from __future__ import annotations

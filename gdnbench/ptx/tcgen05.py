@@ -14,10 +14,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from gdnbench.ptx.program import Fault
 from gdnbench.ptx.machine import Handler, Machine
 from gdnbench.ptx.numbers import Array, IntArray, canonical
-from gdnbench.ptx.program import WARP, PtxInstruction, unknown
+from gdnbench.ptx.program import WARP, Fault, PtxInstruction, unknown
 from gdnbench.ptx.segments import Access
 from gdnbench.ptx.tensor_memory import LANES
 from gdnbench.ptx.waiting import arrive_from_products

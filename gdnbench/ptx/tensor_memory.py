@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gdnbench.ptx.program import Fault
 from gdnbench.ptx.numbers import Array, IntArray, Mask
+from gdnbench.ptx.program import Fault
 
 LANES, COLUMNS, LEAST_COLUMNS = 128, 512, 32
 Note = Callable[[Fault, Any, str], None]
