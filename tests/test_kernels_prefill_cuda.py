@@ -129,19 +129,18 @@ def test_transitions_of_more_chunks_than_places_of_several_sequences_and_shared_
     check_chunked(*interpret("prefill-v6:BLOCKS=16", (12 * 64 + 1, 0, 700), "mixed-heads", heads=(1, 2)))
 
 
+@pytest.mark.parametrize("kernel", ["prefill-v7:SMS=2", "prefill-v8:SMS=2", "prefill-v8:SMS=2:SCHEDULED=4"])
 @pytest.mark.parametrize(
     ("lengths", "heads"), [((65, 0, 130, 400), (1, 1)), ((70, 70, 70), (1, 2)), ((1, 64, 0, 63, 200), (1, 1))]
 )
-def test_blocks_go_on_to_sequences_with_chunks_of_the_last_one_under_way(lengths, heads):
+def test_blocks_go_on_to_sequences_with_chunks_of_the_last_one_under_way(kernel, lengths, heads):
     """Two blocks have turns of odd and even numbers of chunks, of none and of more than there are places for."""
-    check_chunked(*interpret("prefill-v7:SMS=2", lengths, "slow-decay", heads=heads))
+    check_chunked(*interpret(kernel, lengths, "slow-decay", heads=heads))
 
 
-@pytest.mark.parametrize("most", [4, 512])
-def test_each_sequence_is_taken_once_whatever_its_length(most):
-    """Two are as long as each other, and two are empty; with more than `most` they are taken as they come."""
-    lengths = (5, 0, 130, 70, 64, 200, 1, 64, 0)
-    check_chunked(*interpret(f"prefill-v8:SORTED={most}", lengths, heads=(1, 2)))
+def test_teams_of_blocks_share_sequences_longest_first():
+    """Four teams of 16 blocks have nine sequences, two of which are equally long, and one empty."""
+    check_chunked(*interpret("prefill-v8:SMS=64", (5, 0, 130, 70, 64, 200, 1, 64, 9), "typical", heads=(2, 8)))
 
 
 def test_more_sequences_than_lanes_look_at_at_once():
