@@ -78,3 +78,14 @@ def finite(value: Any, *, named: bool = False) -> Any:
     if isinstance(value, (list, tuple)):
         return [finite(item, named=named) for item in value]
     return value
+
+
+def unpack(content: bytes) -> bytes:
+    """What gzip packed; ValueError if it is damaged or cut off."""
+    import gzip  # on demand, like zlib: most verbs read nothing packed
+    import zlib
+
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(str(error)) from error

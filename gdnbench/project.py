@@ -27,7 +27,6 @@ import msgspec
 from gdnbench.codec import SchemaError, convert
 from gdnbench.errors import LeftOutWarning, MachineError, UsageError
 from gdnbench.origin import SOURCE_HASHES, bundled_kernels, command_origin, is_file
-from gdnbench.regular_file import read_regular_text
 
 CONFIG = "gdnbench.toml"
 MOST_BYTES = 1 << 20
@@ -104,7 +103,7 @@ def read_config(path: Path) -> dict[str, Any]:
     Raises UsageError, with the file, if it is no TOML or has an unknown key; MachineError if it cannot be read.
     """
     try:
-        document = tomllib.loads(read_regular_text(path, MOST_BYTES))
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except OSError as error:

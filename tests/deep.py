@@ -125,7 +125,6 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, Kept]] = {
         "test_exchange_import.py::test_whatever_a_thing_is_called_it_stays_in_the_folder": 4,
         "test_ledger.py::test_a_damaged_line_is_told_with_its_number": 5,
         "test_ledger.py::test_a_disk_that_fills_leaves_the_ledger_as_it_was": 1,
-        "test_regular_file.py::test_a_run_whose_files_are_no_files_ends_every_verb_in_a_known_code": 1,
         "test_remote_archive.py::test_a_hostile_stream_is_refused_by_what_it_holds_and_not_by_what_it_says": 10,
         "test_report_html.py::test_a_damaged_run_is_named_and_the_last_report_stays": 2,
     },

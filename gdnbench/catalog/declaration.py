@@ -19,13 +19,12 @@ from types import CodeType, ModuleType, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from gdnbench.errors import DeclarationError, raised_at
-from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
 
 
 class _SourceLoader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
-        code: CodeType = self.source_to_code(read_regular(Path(path), MOST_SOURCE_BYTES), path)
+        code: CodeType = self.source_to_code(Path(path).read_bytes(), path)
         return code
 
 

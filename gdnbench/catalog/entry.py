@@ -18,7 +18,6 @@ from gdnbench.model.kernel import CudaKernel, Device, Kernel, Requirement
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload, nearest_workload
 from gdnbench.origin import bundled_kernels, is_file
-from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
 
 if TYPE_CHECKING:
     from gdnbench.model.op import Op
@@ -59,7 +58,7 @@ def included_headers(source: Path, folders: Sequence[Path]) -> list[tuple[str, P
 
 def _includes_in(source: Path, folders: Sequence[Path]) -> list[tuple[str, Path]]:
     try:
-        text = read_regular(source, MOST_SOURCE_BYTES)
+        text = source.read_bytes()
     except OSError:  # the reader of its text reports it
         return []
     included: list[tuple[str, Path]] = []

@@ -37,7 +37,6 @@ from gdnbench.model.op import Op
 from gdnbench.model.sequences import HOW_TO_SAY, why_not_compared
 from gdnbench.model.status import NEED_SEQUENCES
 from gdnbench.model.workload import Shape, Workload
-from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular, read_regular_text
 
 T = TypeVar("T")
 _WEIGHT, _NAME = "weight", "name"
@@ -98,7 +97,7 @@ def _named_by_revision(kernel: Kernel, mark: Path) -> Kernel:
     if kernel.floor or not os.path.lexists(mark):
         return kernel
     try:
-        return kernel.at_revision(read_regular_text(mark, MOST_SOURCE_BYTES).strip())
+        return kernel.at_revision(mark.read_text(encoding="utf-8").strip())
     except (OSError, ValueError) as error:
         raise DeclarationError(f"{mark} cannot be read: {error}") from error
 
@@ -156,7 +155,7 @@ def _run_file(path: Path) -> ModuleType:
         return module
     state = _state_of(path)
     try:
-        content = read_regular(path, MOST_SOURCE_BYTES)
+        content = path.read_bytes()
     except OSError as error:
         raise DeclarationError(f"{path.name} cannot be read: {error.strerror}") from error
     try:
@@ -194,7 +193,7 @@ def with_stored_suites(op: Op, folder: Path) -> Op:
 def _read_suite(path: Path, op: Op) -> dict[Shape, float]:
     weights: dict[Shape, float] = {}
     try:
-        table = io.StringIO(read_regular(path).decode("utf-8"), newline="")
+        table = io.StringIO(path.read_bytes().decode("utf-8"), newline="")
         for line, row in enumerate(csv.DictReader(table, strict=True), start=2):
             where = f"{path.name} line {line}"
             shape, weight = _shape(row, op, where), (row.get(_WEIGHT) or "1").strip()
@@ -229,7 +228,7 @@ def _shape(row: dict[str, str], op: Op, where: str) -> Shape:
 def read_dispatch(path: Path, op: Op, kernels: Mapping[str, Kernel]) -> Dispatch:
     """Reads a dispatcher's table, which picks `kernels` by name; DeclarationError if it is invalid."""
     try:
-        document = tomllib.loads(read_regular_text(path, MOST_SOURCE_BYTES))
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DeclarationError(f"{path.name}: {error}") from error
     picks: dict[str, dict[Workload, Pick]] = {}

@@ -22,7 +22,6 @@ from pathlib import Path
 
 from gdnbench.model.gpu import Build
 from gdnbench.origin import cache_root, functions_folder, writing_cache
-from gdnbench.regular_file import read_regular
 
 _USED_AGAIN_S = 3600.0  # a use is recorded once an hour, so that most reads write nothing
 LIMIT_BYTES = 1 << 30
@@ -50,11 +49,11 @@ def load_build(key: str) -> Build | None:
     """Returns the build of a key, which then counts as used now, or None if it is absent or damaged."""
     stored = cache_folder() / f"{key}.json"
     try:
-        fields = json.loads(read_regular(stored))
+        fields = json.loads(stored.read_bytes())
         digest = fields.pop("digest")
         build = Build(**fields)
         path = cache_folder() / build.cubin
-        intact = _digest(read_regular(path)) == digest
+        intact = _digest(path.read_bytes()) == digest
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
     if not intact:

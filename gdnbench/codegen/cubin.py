@@ -22,7 +22,6 @@ from gdnbench.errors import MachineError
 from gdnbench.model.gpu import NO_CLUSTER
 from gdnbench.process.command import Completed, describe_exit, run_tool
 from gdnbench.ptx.program import SourceLine
-from gdnbench.regular_file import read_regular_text
 
 _LIMIT_S = 60.0
 # From Hopper on ptxas counts what the system reserves of shared memory in each kernel that uses any, whose choice it
@@ -80,7 +79,7 @@ def disassemble(cubin: Path, symbol: str) -> str:
     # A cached cubin is named by its content, so SASS beside it cannot be of another.
     stored = cubin.with_suffix(f".{hashlib.sha256(symbol.encode()).hexdigest()[:8]}.sass")
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        return read_regular_text(stored)
+        return stored.read_text(encoding="utf-8")
     sass = run_cuobjdump(cubin, "-sass", "-fun", symbol)
     with contextlib.suppress(OSError):  # a read-only cache costs time, and nothing else
         with tempfile.NamedTemporaryFile("w", dir=stored.parent, prefix=".", suffix=".tmp", delete=False) as file:

@@ -17,7 +17,6 @@ from gdnbench.model.declaration import Params
 from gdnbench.model.kernel import CudaKernel, Kernel, launch_of
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
-from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
 
 # NVRTC optimises at -O3 by default. Line tables let profilers map SASS to the source and change no code.
 # No fast-math: a kernel that wants __expf writes __expf.
@@ -138,7 +137,7 @@ def _waits(ptx: str, symbol: str) -> bool:
 
 
 def _text_in(source: Path) -> str:
-    content = read_regular(source, MOST_SOURCE_BYTES)
+    content = source.read_bytes()
     try:
         return content.decode()
     except UnicodeDecodeError as error:

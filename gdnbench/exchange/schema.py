@@ -19,7 +19,6 @@ import msgspec
 from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import UsageError
 from gdnbench.model.declaration import Dtype
-from gdnbench.regular_file import read_regular_text
 
 NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]
 Size = Annotated[int, msgspec.Meta(ge=0)]
@@ -225,7 +224,7 @@ def check_path(path: str, where: str) -> PurePosixPath:
 def read_text(path: Path) -> str:
     """Reads a text file; raises UsageError if it cannot be read, or is not UTF-8."""
     try:
-        return read_regular_text(path)
+        return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", "") or error
         raise UsageError(f"{path} cannot be read: {reason}", _MEND) from error

@@ -38,7 +38,6 @@ from gdnbench.model.declaration import Dtype, ExactGate, RoundoffGate, TensorSpe
 from gdnbench.origin import cached_folder, functions_folder
 from gdnbench.process.channel import Channel, decode
 from gdnbench.process.worker import die_with_parent
-from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular_text
 
 LIMITS: Mapping[Dtype, int] = {"bf16": 4, "fp16": 8, "fp32": 256, "fp64": 256, "fp8e4m3": 2}
 """Unit roundoffs of an output's type by which an element may differ, relative to its size plus the output's RMS.
@@ -220,7 +219,7 @@ class _Op:
 
     def _arguments(self, function: FunctionName) -> tuple[str, ...]:
         """By parameter of a kernel, the input or axis of its name; other pointers are outputs, in order."""
-        kernels = read_kernels(read_regular_text(Path(function.place), MOST_SOURCE_BYTES))
+        kernels = read_kernels(Path(function.place).read_text(encoding="utf-8"))
         if function.function not in kernels:
             hint = f"it has {', '.join(kernels) or 'none'}"
             raise UnknownNameError(f"{Path(function.place).name} has no kernel {function.function}", hint)

@@ -19,7 +19,6 @@ from gdnbench.catalog.select import select_variants
 from gdnbench.errors import BuildError, ExitCode
 from gdnbench.model.kernel import TritonKernel
 from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone, ignore
-from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular_text
 
 CODE = "T10"
 REMEDY = "keep the value in registers, or take num_stages from that loop"
@@ -98,7 +97,7 @@ def _resolved(catalog: Catalog, op: str, wanted: str) -> Iterator[CatalogEntry]:
 
 def _text_of(entry: CatalogEntry) -> str:
     try:
-        return read_regular_text(entry.source, MOST_SOURCE_BYTES)
+        return entry.source.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BuildError(f"{entry.source} cannot be read: {error}", "see `source` in variant.py") from error
 

@@ -19,7 +19,6 @@ from gdnbench.model.kernel import MAP_BYTES, TensorMap
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, short_list, write_list
 from gdnbench.origin import SOURCE_HASHES, bundled_kernels
-from gdnbench.regular_file import read_regular_text
 
 STRIDE = "_stride"
 """Behind a tensor's name, in that of the argument with the elements from one of its members to the next."""
@@ -116,7 +115,7 @@ def same_sources(one: str, other: str) -> bool:
 def _by_both_rules() -> frozenset[frozenset[str]]:
     """Reads the hashes of CUDA kernels by the first rule, as older runs have them, each with that of today's rule."""
     try:
-        lines = read_regular_text(bundled_kernels() / SOURCE_HASHES).splitlines()
+        lines = (bundled_kernels() / SOURCE_HASHES).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return frozenset()
     return frozenset(frozenset(line.split(",")[1:]) for line in lines[1:])

@@ -12,18 +12,17 @@ import msgspec
 from msgspec import Meta
 
 from gdnbench.catalog.catalog import op_named
-from gdnbench.codec import SchemaError, Text, Word, decode_json
+from gdnbench.codec import SchemaError, Text, Word, decode_json, unpack
 from gdnbench.errors import GdnbenchError, MachineError, ReportFormatError
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.regular_file import NotRegularError, TooLargeError, check_regular, read_regular, unpack
+from gdnbench.origin import is_file
 from gdnbench.store.schema import AxisSize, SmallCount
 
 T = TypeVar("T")
 
-MOST_BYTES = 1 << 29  # a trace of as many warps as `gdnbench proton` takes is 100 MB, unpacked
 _GZIP = b"\x1f\x8b"
 _NAME = re.compile(r"(?P<time>\d{8}-\d{6})-(?P<gpu>[a-z0-9]+)-(?P<shape>.+)")
 
@@ -82,35 +81,19 @@ def decode_document(text: str | bytes, schema: type[T], version: int) -> T:
 
 
 def check_file(path: Path, hint: str) -> None:
-    """Raises ReportFormatError for a missing or irregular file: reading a pipe would wait for its writer."""
-    try:
-        check_regular(path, MOST_BYTES)
-    except (OSError, ValueError) as error:  # a path may hold a null byte
-        raise _unreadable(path, error, hint) from error
-
-
-def _unreadable(path: Path, error: Exception, hint: str) -> ReportFormatError:
-    match error:
-        case FileNotFoundError():
-            return ReportFormatError(f"{path}: there is no such file", hint)
-        case NotRegularError():
-            return ReportFormatError(f"{path} is not a file", hint)
-        case TooLargeError():
-            return ReportFormatError(f"{path} holds more than {MOST_BYTES >> 20} MiB, which no profile does", hint)
-    return ReportFormatError(f"{path} cannot be read: {error}", hint)
+    """Raises ReportFormatError for what is not a file."""
+    if not is_file(path):
+        raise ReportFormatError(f"{path}: there is no such file", hint)
 
 
 def read_content(path: Path, hint: str) -> bytes:
-    """Returns a file's content, unpacked if gzipped; ReportFormatError also above `MOST_BYTES`."""
+    """Returns a file's content, unpacked if gzipped; raises ReportFormatError."""
+    check_file(path, hint)
     try:
-        content = read_regular(path, MOST_BYTES)
-        if content.startswith(_GZIP):
-            content = unpack(content, MOST_BYTES)
-            if len(content) > MOST_BYTES:
-                raise TooLargeError
+        content = path.read_bytes()
+        return unpack(content) if content.startswith(_GZIP) else content
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error, hint) from error
-    return content
+        raise ReportFormatError(f"{path} cannot be read: {error}", hint) from error
 
 
 def read_text(path: Path, hint: str) -> str:

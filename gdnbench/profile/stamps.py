@@ -18,7 +18,6 @@ from msgspec import Meta
 from gdnbench.codec import Text, Word
 from gdnbench.errors import ProfilerError, ReportFormatError, ShapeError
 from gdnbench.model.workload import Workload
-from gdnbench.profile import files
 from gdnbench.profile.files import (
     LONGEST_LAUNCH_US,
     SHORTEST_LAUNCH_US,
@@ -202,8 +201,6 @@ def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
         member = archive.getinfo(f"{name}.npy")
     except KeyError as error:
         raise ValueError(f"it lacks {name}") from error
-    if member.file_size > files.MOST_BYTES:
-        raise ValueError(f"{name} declares {member.file_size} bytes")
     try:
         array: npt.NDArray[Any] = np.lib.format.read_array(io.BytesIO(archive.read(member)), allow_pickle=False)
     except Exception as error:  # zipfile and NumPy raise various types for a damaged or pickled member

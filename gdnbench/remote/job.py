@@ -28,7 +28,6 @@ from gdnbench.model.gpu import CPU
 from gdnbench.origin import RESULTS, CommandOrigin
 from gdnbench.process.child import Child, exit_code_of_child
 from gdnbench.process.events import EventWriter, JobEnded, RunOpened, TextPrinted
-from gdnbench.regular_file import read_regular
 from gdnbench.store.files import JOURNAL, PARTIAL
 from gdnbench.store.find import list_runs
 from gdnbench.store.info import read_info
@@ -95,7 +94,7 @@ class RemoteJob:
 def read_job(path: Path) -> RemoteJob:
     """Reads a job; raises UsageError if there is none, a field does not fit, or its verb cannot be a job."""
     try:
-        text = read_regular(path, MOST_BYTES)
+        text = path.read_bytes()
         schema = decode_json(text, dict[str, Any]).get("schema")
         if schema != SCHEMA:
             raise UsageError(f"{path} is of schema {schema}; this gdnbench knows {SCHEMA}", "send it anew")

@@ -19,8 +19,7 @@ import msgspec
 from gdnbench.codec import SchemaError, convert
 from gdnbench.errors import GdnbenchError, UnknownNameError, UsageError
 from gdnbench.machine.gpus import same_model
-from gdnbench.project import CONFIG, MOST_BYTES, read_config
-from gdnbench.regular_file import read_regular_text
+from gdnbench.project import CONFIG, read_config
 from gdnbench.remote.job import VariableName
 from gdnbench.wording import nearest_names
 
@@ -192,7 +191,7 @@ def add_target(path: Path, name: str, fields: Mapping[str, Any]) -> None:
     _target(path, name, dict(fields))
     if not is_text(json.dumps(dict(fields), ensure_ascii=False)):
         raise UsageError(f"a value of {name} is not UTF-8", "a file in TOML cannot hold it")
-    before = read_regular_text(path, MOST_BYTES) if path.is_file() else ""
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
     quoted = f'"{name}"' if "." in name else name
     lines = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in fields.items())

@@ -21,10 +21,9 @@ from shlex import quote
 from types import TracebackType
 from typing import Any, TypeVar
 
-from gdnbench.codec import SchemaError, convert_cells, decode_json
+from gdnbench.codec import SchemaError, convert_cells, decode_json, unpack
 from gdnbench.errors import MachineError, RunFormatError, ShapeError, UnreadableError, UsageError
 from gdnbench.origin import is_file
-from gdnbench.regular_file import MOST_BYTES, check_regular, read_regular, unpack
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -35,10 +34,10 @@ DAMAGED = "the run is damaged: restore it, or measure anew"
 
 
 def read_file(path: Path) -> bytes:
-    """A stored file's bytes; UnreadableError, too, if it is not a regular file of a size that verbs write."""
+    """A stored file's bytes; RunFormatError if it is missing or damaged, UnreadableError if it cannot be read."""
     packed = _packed(path)
     try:
-        return _unpacked(packed) if is_file(packed) and not os.path.lexists(path) else read_regular(path)
+        return _unpacked(packed) if is_file(packed) and not os.path.lexists(path) else path.read_bytes()
     except FileNotFoundError as error:
         raise RunFormatError(f"{path} is missing", "is this the folder of a gdnbench run?") from error
     except OSError as error:
@@ -56,12 +55,9 @@ def _packed(path: Path) -> Path:
 
 def _unpacked(path: Path) -> bytes:
     try:
-        content = unpack(read_regular(path))
+        return unpack(path.read_bytes())
     except ValueError as error:
         raise RunFormatError(f"{path} cannot be unpacked: {error}", DAMAGED) from error
-    if len(content) > MOST_BYTES:
-        raise RunFormatError(f"{path} unpacks to more than any such file holds", DAMAGED)
-    return content
 
 
 def unreadable(path: Path, error: OSError) -> UnreadableError:
@@ -181,7 +177,6 @@ def read_rows(path: Path, columns: Iterable[str], of: Callable[[dict[str, str]],
 MOST_LABEL = 80  # characters; file systems take 255 for the whole name
 PARTIAL = re.compile(r"\.(?P<run_id>.+)\.partial")
 JOURNAL = "journal.jsonl"
-MOST_JOURNAL_BYTES = 1 << 32  # it has every sample of a run as text
 
 
 def run_id_of(now: datetime, gpu: str, op: str, label: str) -> str:
@@ -256,7 +251,7 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         path = folder / JOURNAL
         if path.is_file():  # a last line that a kill cut off would swallow the next one
-            os.truncate(path, read_regular(path, MOST_JOURNAL_BYTES).rfind(b"\n") + 1)
+            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
         self._file = path.open("a", buffering=1, encoding="utf-8")
 
     def __enter__(self) -> Journal:
@@ -276,7 +271,6 @@ def read_journal(folder: Path) -> Iterator[str]:
     """The lines of a journal, without a last one that was cut off; nothing where there is no journal."""
     path = folder / JOURNAL
     if path.is_file():
-        check_regular(path, MOST_JOURNAL_BYTES)
         with path.open(encoding="utf-8") as lines:
             yield from (line.rstrip("\n") for line in lines if line.endswith("\n"))
 
