@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model.kernel import Device
 from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.process.command import LONGEST_LIMIT_S
-from gdnbench.store.info import RunInfo
 from gdnbench.store.schema import MOST_ROUNDS, MOST_SEED
+
+if TYPE_CHECKING:
+    from gdnbench.store.info import RunInfo
 
 MOST_SAMPLES = 1_000_000
 _DEFAULT_SAMPLES = "the default is 64, on a GPU 32"
