@@ -16,11 +16,10 @@ from gdnbench.model.status import Clock, Role
 from gdnbench.stats import FloatArray, IntArray
 from gdnbench.stats.card_effects import CardEffects, estimate_card_effects, within_cards
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
-from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.info import RunInfo, read_info, refuse_step
 from gdnbench.store.measurements import read_by_clock
 from gdnbench.store.samples import CaseRounds, processes_of, read_case_rounds
 from gdnbench.store.settings import INTERQUARTILE
-from gdnbench.store.tables import refuse_step
 
 _SAME_SETTINGS = {"plain": False, "cold_tlb": False, "trim": INTERQUARTILE}
 """Settings that change what a time is, and the value in runs without them; runs that differ are not joined."""

@@ -23,11 +23,11 @@ from gdnbench.model.op import Op, Suite
 from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats.interval import Comparison
-from gdnbench.store.info import RunInfo, read_info, suite_of
+from gdnbench.store.info import RunInfo, is_step, read_info, suite_of
 from gdnbench.store.measurements import read_clocks, read_run
 from gdnbench.store.samples import CaseRounds, read_case_rounds
 from gdnbench.store.schema import GateDocument
-from gdnbench.store.tables import is_step, read_sweep
+from gdnbench.store.tables import read_sweep
 
 Tolerance = Literal["pass", "fail", "unknown"]
 _ROUNDED = 2.0**-8  # largest relative error of rounding the oracle's value to bf16

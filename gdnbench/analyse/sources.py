@@ -23,9 +23,8 @@ from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.origin import EVIDENCE, is_file, is_folder
 from gdnbench.store.files import read_table
 from gdnbench.store.find import PUBLISHED_FOLDER, Named, compares, name_runs, readable
-from gdnbench.store.info import read_info
+from gdnbench.store.info import read_info, refuse_step
 from gdnbench.store.schema import Microseconds
-from gdnbench.store.tables import refuse_step
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,8 @@ from gdnbench.ready.checks import (
 )
 from gdnbench.stats.interval import Verdict
 from gdnbench.store.find import readable, runs_beside
-from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.info import RunInfo, is_step, read_info
 from gdnbench.store.measurements import read_run
-from gdnbench.store.tables import is_step
 from gdnbench.verify.preflight import Verification
 from gdnbench.wording import first_of, plural
 

@@ -29,12 +29,12 @@ from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
 from gdnbench.step.plan import L2, STEP_LIMIT_S, Quantity, StepCase, StepPlan, StepSettings, StepTask
 from gdnbench.store.files import RunFolder, run_id_of, write_dataclasses
-from gdnbench.store.info import RunInfo, case_documents, write_info
+from gdnbench.store.info import STEP_NAME, RunInfo, case_documents, write_info
 from gdnbench.store.journal import Event, Examined, Sampled, StepBegun
 from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import write_rounds
 from gdnbench.store.schema import GitDocument, MachineDocument
-from gdnbench.store.tables import STEP_NAME, StepRow
+from gdnbench.store.tables import StepRow
 from gdnbench.workers.supervision import WorkerEnd, worker_environment
 from gdnbench.workers.task import Phase
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from gdnbench.codec import SchemaError, convert, decode_json, finite
-from gdnbench.errors import DeclarationError, RunFormatError, ShapeError
+from gdnbench.errors import DeclarationError, RunFormatError, ShapeError, UsageError
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU
 from gdnbench.model.op import Suite
@@ -252,3 +252,18 @@ def read_axes(folder: Path) -> WorkloadSpec:
     except DeclarationError as error:
         raise RunFormatError(f"{path}: {error.message}", DAMAGED) from error
     return with_profiles(document["op"], document.get("workloads", DECODE_AXES))
+
+
+STEP_NAME, LAUNCH_WAYS = "step.csv", "step-launches.csv"  # tables of `gdnbench step`
+
+
+def is_step(folder: Path) -> bool:
+    """Whether a run is of `gdnbench step`, whose settings alone have layers: its table may have been lost."""
+    return (folder / STEP_NAME).is_file() or (folder / LAUNCH_WAYS).is_file() or "layers" in read_info(folder).settings
+
+
+def refuse_step(folder: Path) -> None:
+    """Raises UsageError for a run of `gdnbench step`, which has no times of single launches."""
+    if is_step(folder):
+        message = f"{folder.name} is a step: it has no times of kernels by themselves"
+        raise UsageError(message, f"gdnbench show {folder.name}")

@@ -16,7 +16,7 @@ from gdnbench.model.measurement import InputsEffect, Measurement, Timing, Versus
 from gdnbench.model.status import CLOCKS, Bound, Clock, Role, Status, Timer
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.store.files import DAMAGED, MEASUREMENTS, Row, read_rows, write_table
-from gdnbench.store.info import RunInfo, read_axes, read_info
+from gdnbench.store.info import RunInfo, read_axes, read_info, refuse_step
 from gdnbench.store.schema import (
     ContestDocument,
     Count,
@@ -29,7 +29,6 @@ from gdnbench.store.schema import (
     ParamValues,
     Positive,
 )
-from gdnbench.store.tables import refuse_step
 
 _BEFORE_PARAMS = ("run_id", "timestamp", "gpu", "op", "kernel", "label", "preset", "role")
 _TIMES = (

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, structs
 
 from gdnbench.codec import convert_cells, finite
-from gdnbench.errors import RunFormatError, ShapeError, UsageError
+from gdnbench.errors import RunFormatError, ShapeError
 from gdnbench.model.declaration import Params
 from gdnbench.model.measurement import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.status import Status
@@ -26,7 +26,7 @@ from gdnbench.store.files import (
     write_dataclasses,
     write_document,
 )
-from gdnbench.store.info import RunInfo, read_axes, read_info
+from gdnbench.store.info import LAUNCH_WAYS, STEP_NAME, RunInfo, read_axes
 from gdnbench.store.schema import (
     MOST_ROUNDS,
     Count,
@@ -131,9 +131,7 @@ def read_launches(folder: Path) -> list[LaunchRow]:
     return read_dataclasses(folder / LAUNCHES_NAME, LaunchRow)
 
 
-STEP_NAME = "step.csv"
 LAUNCHES_OP = "launches"  # the op of a run of launches alone
-LAUNCH_WAYS = "step-launches.csv"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,18 +202,6 @@ class LaunchWayRow:
     gap_us: float | None = None  # from the start of a kernel to that of the next, all enqueued before the GPU begins
     gap_lo_us: LowEnd | None = None
     gap_hi_us: HighEnd | None = None
-
-
-def is_step(folder: Path) -> bool:
-    """Whether a run is of `gdnbench step`, whose settings alone have layers: its table may have been lost."""
-    return (folder / STEP_NAME).is_file() or (folder / LAUNCH_WAYS).is_file() or "layers" in read_info(folder).settings
-
-
-def refuse_step(folder: Path) -> None:
-    """Raises UsageError for a run of `gdnbench step`, which has no times of single launches."""
-    if is_step(folder):
-        message = f"{folder.name} is a step: it has no times of kernels by themselves"
-        raise UsageError(message, f"gdnbench show {folder.name}")
 
 
 def refuse_lost_rows(folder: Path, op: str) -> None:

@@ -94,8 +94,8 @@ def show(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
     from gdnbench.store.find import find_run
-    from gdnbench.store.info import read_info
-    from gdnbench.store.tables import is_step, read_sweep
+    from gdnbench.store.info import is_step, read_info
+    from gdnbench.store.tables import read_sweep
     from gdnbench.verbs.run_clocks import print_errors
     from gdnbench.verbs.run_tables import print_run
     from gdnbench.verbs.show_step import print_step
