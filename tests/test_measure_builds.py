@@ -6,7 +6,7 @@ import pytest
 from decode_workloads import decode_at
 from run_data import case
 
-from gdnbench.codegen.builds import Builds, build_rows, serialized_warnings
+from gdnbench.codegen.builds import Builds, build_rows
 from gdnbench.errors import BuildError
 from gdnbench.model.gpu import Build
 from gdnbench.model.kernel import CudaKernel, TorchKernel
@@ -116,10 +116,10 @@ def test_of_products_that_ptxas_serializes_a_case_says_in_which_launch_and_why()
         }
     )
     cases = (one, other, sound)
-    assert serialized_warnings(builds, cases, "sm_90") == {
+    assert builds.serialized_warnings(cases, "sm_90") == {
         one.id: "ptxas serializes the wgmma: calls",
         other.id: "ptxas serializes the wgmma of g: registers",
     }
-    assert serialized_warnings(builds, cases, "sm_100") == {}
+    assert builds.serialized_warnings(cases, "sm_100") == {}
     rows = {(row.label, row.arch): row.serialized_because for row in build_rows(CATALOG, [one], ARCHS, builds, {})}
     assert rows == {("decode-x", "sm_90"): "calls", ("decode-x", "sm_100"): ""}

@@ -51,6 +51,20 @@ class Builds:
         """The case's build for an architecture, or None; of several launches the one with the most registers."""
         return max(self.launches_of(case, arch).values(), key=lambda build: build.registers, default=None)
 
+    def serialized_warnings(self, cases: Sequence[Case], arch: str) -> dict[str, str]:
+        """Warnings by case id where ptxas serializes warpgroup products; of several launches they name which."""
+        warnings = {}
+        for case in cases:
+            launches = self.launches_of(case, arch)
+            serialized = [
+                format_serialized(build.serialized_because, launch if len(launches) > 1 else "")
+                for launch, build in launches.items()
+                if build.serialized_because
+            ]
+            if serialized:
+                warnings[case.id] = ", and ".join(serialized)
+        return warnings
+
     def failure(self, case: Case, arch: str) -> GdnbenchError | None:
         """Returns why the case has no build for an architecture, or None if nothing failed."""
         return next((self.failed[key] for _, key in self._keys(case, arch) if key in self.failed), None)
@@ -84,21 +98,6 @@ class Builds:
     def can_launch(self, case: Case, archs: Sequence[str]) -> bool:
         """Whether the case has no failed build for these architectures and CUDA would launch it."""
         return self.verdict(case, archs) is None
-
-
-def serialized_warnings(builds: Builds, cases: Sequence[Case], arch: str) -> dict[str, str]:
-    """Warnings by case id where ptxas serializes warpgroup products; of several launches they name which."""
-    warnings = {}
-    for case in cases:
-        launches = builds.launches_of(case, arch)
-        serialized = [
-            format_serialized(build.serialized_because, launch if len(launches) > 1 else "")
-            for launch, build in launches.items()
-            if build.serialized_because
-        ]
-        if serialized:
-            warnings[case.id] = ", and ".join(serialized)
-    return warnings
 
 
 def build_jobs(

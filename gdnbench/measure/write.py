@@ -18,7 +18,6 @@ from gdnbench.analyse.analysis import Analysis, analyse, contradictions, with_cl
 from gdnbench.analyse.conclude import conclude
 from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.codegen.builds import serialized_warnings
 from gdnbench.machine.gpus import spec_of
 from gdnbench.measure.inputs import effects_of_inputs
 from gdnbench.model.case import Case
@@ -59,7 +58,7 @@ def _analyse_clocks(session: Session) -> Analysis:
     warnings = [_form_notes(session.catalog, session.cases)]
     if session.gpu:
         builds = {case.id: build for case in session.cases if (build := session.builds.of(case, session.gpu.arch))}
-        warnings.append(serialized_warnings(session.builds, session.cases, session.gpu.arch))
+        warnings.append(session.builds.serialized_warnings(session.cases, session.gpu.arch))
     judge = partial(
         analyse,
         session.op,

@@ -25,7 +25,6 @@ from gdnbench.score.plan import NoVerdict, Score, ScoreRequest, Turn, with_revis
 from gdnbench.score.run import check_quickly, score_kernel
 from gdnbench.stats.interval import Verdict
 from gdnbench.verbs.progress import watch_here
-from gdnbench.verbs.score import turn_json, turn_line
 
 
 @dataclass
@@ -141,6 +140,8 @@ _POLL_S = 0.2
 
 def score_on_save(request: ScoreRequest, gpu: Gpu | None, most: int, *, warm: bool, json: bool, quiet: bool) -> None:
     """Scores a kernel each time that its sources are saved, until Ctrl-C, or `most` scores; 0 for any number."""
+    from gdnbench.verbs.score import turn_json, turn_line  # which imports this module
+
     sources = watch_sources(load_catalog(), request.kernel)
     turns, console = ScoreHistory(request, gpu, sources.folder, warm=warm), data_console()
     while True:
