@@ -8,9 +8,8 @@ from fake_nvml import H200, FakeNvml
 from typer.testing import CliRunner
 
 from gdnbench.doctor import checks as checks_module
-from gdnbench.doctor.checks import run_checks
+from gdnbench.doctor.checks import Level, run_checks
 from gdnbench.doctor.loading import LoadResult, TorchGpu
-from gdnbench.doctor.software import Level
 from gdnbench.verbs.doctor import doctor
 
 ON_H200 = {

@@ -6,8 +6,7 @@ from run_data import case, measured, store
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.request import make_request
-from gdnbench.doctor.checks import check_calibration
-from gdnbench.doctor.software import Level
+from gdnbench.doctor.checks import Level, check_calibration
 from gdnbench.machine.provenance import host_name
 from gdnbench.measure.plan import make_plan
 from gdnbench.measure.start import begin_session

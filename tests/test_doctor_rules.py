@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 from fake_nvml import HEALTHY
 
-from gdnbench.doctor import checks, software
-from gdnbench.doctor.checks import check_absence, check_driver, check_gpu
+from gdnbench.doctor import checks
+from gdnbench.doctor.checks import Level, check_absence, check_driver, check_gpu, check_python, check_torch
 from gdnbench.doctor.loading import LoadResult, TorchGpu
-from gdnbench.doctor.software import Level, check_python, check_torch
 from gdnbench.machine.provenance import GpuProcess, GpuState
 from gdnbench.model.gpu import Gpu
 
@@ -96,23 +95,23 @@ CONTAINER = "NVIDIA_DRIVER_CAPABILITIES"
         (check_torch(TORCH, H200, "13.0"), "ok", "computes on the NVIDIA H200"),
         (check_torch(CPU_TORCH, None, None), "ok", "2.13.0+cpu, built for the CPU"),
         (check_torch(TORCH, None, None), "ok", ""),
-        (software.check_nvbench(MISLEADING, NO_LIBCUDA, "0.3.0", None), "ok", "libcuda.so.1"),
-        (software.check_nvbench(MISLEADING, NO_LIBCUDA, "0.3.0", H200), "fatal", CONTAINER),
-        (software.check_nvbench(LoadResult(), LoadResult(), "0.3.0", H200), "ok", ""),
-        (software.check_nvbench(NO_NVBENCH, LoadResult(), "0.3.0", H200), "fatal", "load: libnvbench.so: no"),
-        (software.check_nvbench(MISLEADING, NO_LIBCUDA, None, H200), "fatal", "not installed"),
-        (software.check_nvbench(MISLEADING, NO_LIBCUDA, None, None), "warn", "not installed"),
-        (software.check_triton(BROKEN), "warn", ""),
-        (software.check_triton(MISSING), "warn", "pip install triton"),
-        (software.check_nvrtc(BROKEN, "1.2", "13.0.88"), "warn", ""),
-        (software.check_nvrtc(BROKEN, "1.2", None), "warn", "pip install nvidia-cuda-nvrtc"),
-        (software.check_nvrtc(BROKEN, None, None), "warn", "pip install cuda-core nvidia-cuda-nvrtc"),
-        (software.check_nvrtc(LoadResult(), "1.2", "13.0.88"), "ok", ""),
-        (software.check_compilers("/usr/bin/gcc", "/usr/bin/g++", True, True), "ok", "gcc, g++ and Python.h"),
-        (software.check_compilers(None, "g++", False, False), "ok", "g++"),
-        (software.check_compilers(None, "g++", True, True), "warn", "no C compiler"),
-        (software.check_compilers("gcc", "g++", False, True), "warn", "no Python.h"),
-        (software.check_compilers("gcc", None, True, False), "warn", "no C++ compiler"),
+        (checks.check_nvbench(MISLEADING, NO_LIBCUDA, "0.3.0", None), "ok", "libcuda.so.1"),
+        (checks.check_nvbench(MISLEADING, NO_LIBCUDA, "0.3.0", H200), "fatal", CONTAINER),
+        (checks.check_nvbench(LoadResult(), LoadResult(), "0.3.0", H200), "ok", ""),
+        (checks.check_nvbench(NO_NVBENCH, LoadResult(), "0.3.0", H200), "fatal", "load: libnvbench.so: no"),
+        (checks.check_nvbench(MISLEADING, NO_LIBCUDA, None, H200), "fatal", "not installed"),
+        (checks.check_nvbench(MISLEADING, NO_LIBCUDA, None, None), "warn", "not installed"),
+        (checks.check_triton(BROKEN), "warn", ""),
+        (checks.check_triton(MISSING), "warn", "pip install triton"),
+        (checks.check_nvrtc(BROKEN, "1.2", "13.0.88"), "warn", ""),
+        (checks.check_nvrtc(BROKEN, "1.2", None), "warn", "pip install nvidia-cuda-nvrtc"),
+        (checks.check_nvrtc(BROKEN, None, None), "warn", "pip install cuda-core nvidia-cuda-nvrtc"),
+        (checks.check_nvrtc(LoadResult(), "1.2", "13.0.88"), "ok", ""),
+        (checks.check_compilers("/usr/bin/gcc", "/usr/bin/g++", True, True), "ok", "gcc, g++ and Python.h"),
+        (checks.check_compilers(None, "g++", False, False), "ok", "g++"),
+        (checks.check_compilers(None, "g++", True, True), "warn", "no C compiler"),
+        (checks.check_compilers("gcc", "g++", False, True), "warn", "no Python.h"),
+        (checks.check_compilers("gcc", None, True, False), "warn", "no C++ compiler"),
         (check_python(), "ok", ""),
     ],
 )
@@ -123,7 +122,7 @@ def test_each_fact_has_its_level_and_what_to_do(check, level, said):
 
 
 def test_without_a_driver_nvbench_does_not_blame_the_cuda_version():
-    assert "CUDA version" not in software.check_nvbench(MISLEADING, NO_LIBCUDA, "0.3.0", None).finding
+    assert "CUDA version" not in checks.check_nvbench(MISLEADING, NO_LIBCUDA, "0.3.0", None).finding
 
 
 def test_results(tmp_path):

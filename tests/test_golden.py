@@ -33,7 +33,7 @@ from test_step import SimulatedChains
 from warm_processes import end_warm_parents
 
 from gdnbench.analyse.runs import load_stored_runs
-from gdnbench.doctor.software import Level, MachineCheck
+from gdnbench.doctor.checks import Level, MachineCheck
 from gdnbench.profile.recording import read_trace
 from gdnbench.render.view import TableView, viewed
 from gdnbench.verb_table import VERBS

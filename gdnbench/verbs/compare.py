@@ -9,7 +9,7 @@ import typer
 from gdnbench.errors import UnknownNameError
 from gdnbench.origin import RESULTS, out_option
 from gdnbench.verbs import options
-from gdnbench.verbs.complete import complete_kernels, complete_runs
+from gdnbench.verbs.options import complete_kernels, complete_runs
 
 _OF_REVISIONS = ("gpu", "on", "shape", "suite", "profile", "rounds", "quick", "seed", "label", "quiet")
 _OF_RUNS = ("row", "col", "shown", "markdown")

@@ -23,7 +23,7 @@ from gdnbench.wording import plural
 
 if TYPE_CHECKING:
     from gdnbench.calibrate.measure import CalibrationSubject
-    from gdnbench.doctor.software import MachineCheck
+    from gdnbench.doctor.checks import MachineCheck
     from gdnbench.machine.gpus import GpuSpec
     from gdnbench.model.gpu import Gpu
     from gdnbench.store.calibration import Calibration, EqualRates, PlantedRates

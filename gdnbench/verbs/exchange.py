@@ -11,7 +11,7 @@ import typer
 from gdnbench.render.output import print_written
 from gdnbench.verbs import options
 from gdnbench.verbs.base import Verb, make_group
-from gdnbench.verbs.complete import complete_ops
+from gdnbench.verbs.options import complete_ops
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

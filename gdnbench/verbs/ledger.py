@@ -16,8 +16,7 @@ from gdnbench.origin import LEDGER, PROFILES, RESULTS, ledger_option, out_option
 from gdnbench.render.console import message_console
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
-from gdnbench.verbs.complete import complete_kernels
-from gdnbench.verbs.options import JsonOption, LedgerOption, OpOption, ProfilesOption, ResultsOption
+from gdnbench.verbs.options import JsonOption, LedgerOption, OpOption, ProfilesOption, ResultsOption, complete_kernels
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:

@@ -12,8 +12,15 @@ from rich.text import Text
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
 from gdnbench.render.units import short_path
-from gdnbench.verbs.complete import complete_ops
-from gdnbench.verbs.options import JsonOption, KernelsArgument, KernelsOption, LibraryOption, joined, terms
+from gdnbench.verbs.options import (
+    JsonOption,
+    KernelsArgument,
+    KernelsOption,
+    LibraryOption,
+    complete_ops,
+    joined,
+    terms,
+)
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:

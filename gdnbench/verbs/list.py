@@ -28,8 +28,15 @@ from gdnbench.render.table import Answer, Block, Column, Note, Table, command
 from gdnbench.render.units import NAME_STYLE, time_text
 from gdnbench.store.find import LastTime, last_times
 from gdnbench.store.info import read_info
-from gdnbench.verbs.complete import complete_ops
-from gdnbench.verbs.options import CsvOption, JsonOption, KernelsArgument, KernelsOption, ResultsOption, terms
+from gdnbench.verbs.options import (
+    CsvOption,
+    JsonOption,
+    KernelsArgument,
+    KernelsOption,
+    ResultsOption,
+    complete_ops,
+    terms,
+)
 from gdnbench.wording import plural
 
 

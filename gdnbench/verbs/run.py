@@ -15,7 +15,7 @@ from gdnbench.errors import UsageError
 from gdnbench.origin import RESULTS
 from gdnbench.verbs import options
 from gdnbench.verbs.base import VIEW_OPTIONS
-from gdnbench.verbs.complete import complete_stopped
+from gdnbench.verbs.options import complete_stopped
 
 if TYPE_CHECKING:
     from gdnbench.errors import ExitCode

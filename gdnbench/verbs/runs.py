@@ -15,8 +15,7 @@ from gdnbench.render.output import print_answer, print_line
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command, plain_rows
 from gdnbench.render.units import megabytes
 from gdnbench.verbs.base import Verb, make_group
-from gdnbench.verbs.complete import complete_runs
-from gdnbench.verbs.options import CsvOption, JsonOption, ResultsOption, YesOption, confirm, run_of_all
+from gdnbench.verbs.options import CsvOption, JsonOption, ResultsOption, YesOption, complete_runs, confirm, run_of_all
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from gdnbench.score.plan import AnyVerdict, Code, NoVerdict, Score, ScoreRequest
 from gdnbench.score.run import score_kernel
 from gdnbench.stats.interval import Comparison, Verdict
 from gdnbench.verbs import options, progress
-from gdnbench.verbs.complete import complete_kernels
+from gdnbench.verbs.options import complete_kernels
 from gdnbench.wording import plural
 
 

@@ -21,7 +21,7 @@ from gdnbench.render.units import flops_bind
 from gdnbench.store.info import workload_titles
 from gdnbench.verbs import options
 from gdnbench.verbs.base import VIEW_OPTIONS
-from gdnbench.verbs.complete import complete_kernels
+from gdnbench.verbs.options import complete_kernels
 from gdnbench.verbs.run_clocks import LEGEND, Clocks, clock_blocks, has_times
 from gdnbench.verbs.run_clocks import flat_rows as rows_of_run
 from gdnbench.verbs.run_notes import fastest_lines, legend, warning_notes
@@ -98,7 +98,7 @@ def show(
     from gdnbench.store.tables import read_sweep
     from gdnbench.verbs.run_clocks import print_errors
     from gdnbench.verbs.run_tables import print_run
-    from gdnbench.verbs.show_step import print_step
+    from gdnbench.verbs.step import print_step
     from gdnbench.verbs.sweep import print_sweep
 
     options.check_mode(ctx, "chart", ("output", "kernel"), (*_NO_CHART, *_NO_CONTEST))

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
+from gdnbench.model.status import Status
 from gdnbench.origin import RESULTS
+from gdnbench.render.output import print_answer
+from gdnbench.render.table import Answer, Block, Column, Note, Table, command
+from gdnbench.render.units import factor, plus_minus, relative_half_width, time_text, verdict_cell
+from gdnbench.store.info import RunInfo, info_document, read_info
+from gdnbench.store.tables import LaunchWayRow, StepRow, read_launch_ways, read_steps, refuse_lost_rows
 from gdnbench.verbs import options
+from gdnbench.wording import plural
 
 
 def step(
@@ -65,7 +77,6 @@ def step(
         requested_cases,
     )
     from gdnbench.verbs.progress import watch
-    from gdnbench.verbs.show_step import print_step
 
     names = options.terms(kernels, kernel)
     if not names:
@@ -92,3 +103,174 @@ def step(
         raise typer.Exit(ExitCode.INTERRUPTED)
     timed = [status for status in finished.statuses if status.value != "unsupported"]
     raise typer.Exit(exit_code_of_statuses(timed, timed))
+
+
+_LEGEND = (
+    "µs a layer. step: event to event from an idle stream, host and GPU together; queued: the same, all enqueued "
+    "before the GPU begins; kernels: the sum of the kernels' own times (CUPTI), ramp and tail included; "
+    "gap: queued less kernels; "
+    "host: to enqueue. ± is half of a 95% interval over rounds and processes; vs: that path's step over this one's."
+)
+_LAUNCH_LEGEND = (
+    "µs a launch of an empty kernel. host: to enqueue it, 200 in a row; gap: from the start of one to the start of the "
+    "next, all enqueued before the GPU begins (CUPTI)."
+)
+
+
+def print_step(folder: Path, *, json: bool, csv: bool) -> None:
+    """Prints a stored step, or stored launches; raises RunFormatError if the run is damaged or its table missing."""
+    info, steps, ways = read_info(folder), read_steps(folder), read_launch_ways(folder)
+    records = [*map(asdict, steps), *map(asdict, ways)]
+    if not records:
+        refuse_lost_rows(folder, info.op)
+    answer = Answer(
+        text=lambda _: _text(info, steps, ways),
+        document=lambda: {"run": info_document(info), "rows": records, "explained": explain(steps)},
+        records=lambda: records,
+        next=command("show", info.run_id, "--csv", results=folder.parent),
+    )
+    print_answer(answer, json=json, csv=csv)
+
+
+def _text(info: RunInfo, steps: Sequence[StepRow], ways: Sequence[LaunchWayRow]) -> Iterator[Block]:
+    yield _headline(info, steps)
+    yield from _steps(steps) if steps else ()
+    if ways:
+        yield Table(_WAY_COLUMNS, [row for row in ways if row.status is Status.OK])
+        for way in ways:
+            if way.status is not Status.OK:
+                yield Note(f"{way.way}, {way.arguments} arguments: {way.reason}", "legend")
+        yield ""
+        yield Note(_LAUNCH_LEGEND, "legend")
+    yield from (Note(warning, "warning") for warning in info.warnings)
+
+
+def _headline(info: RunInfo, steps: Sequence[StepRow]) -> Text:
+    gpu = info.machine.get("gpu") or {}
+    what = f"a step of {steps[0].layers} layers of {info.op}" if steps else "launches of an empty kernel"
+    text = Text(f"{what} on {gpu.get('name') or info.gpu}", style="bold")
+    settings = info.settings
+    measured = f": {settings['rounds']} rounds of {settings['samples']} samples"
+    measured += f" in {plural(settings.get('processes', 1), 'process', 'processes')}"
+    if steps and steps[0].between_mib:
+        measured += f", {steps[0].between_mib:g} MiB read between two layers"
+    text.append(measured, style="not bold")
+    if not info.complete:
+        text.append("  (partial)", style="bold yellow")
+    return text
+
+
+def _steps(rows: Sequence[StepRow]) -> Iterator[Block]:
+    for workload, l2 in dict.fromkeys((row.workload, row.l2) for row in rows):
+        measured = [row for row in rows if (row.workload, row.l2) == (workload, l2)]
+        yield ""
+        yield Note(f"{workload}, L2 {l2}", "title")
+        yield Table(_COLUMNS, [row for row in measured if row.step_us is not None and not row.is_again])
+        for row in measured:
+            if row.is_again and row.speedup is not None:
+                yield Note(_control(row), "caution" if row.verdict in {"faster", "slower"} else "")
+        for row in measured:
+            if row.status is not Status.OK and not row.is_again:
+                yield Note(f"{row.label} {row.path}: {row.reason}", "failure" if row.status.is_failure else "legend")
+    if lines := explain(rows):
+        yield ""
+        yield Note("what a layer's time is made of", "title")
+        yield from lines
+    yield ""
+    yield Note(_LEGEND, "legend")
+
+
+def _control(row: StepRow) -> str:
+    low, high, value = row.speedup_lo or math.nan, row.speedup_hi or math.nan, row.speedup or math.nan
+    spread = plus_minus(relative_half_width(value, low, high))
+    return f"A/A: {row.label} {row.path} against itself {factor(value)}{spread} {row.verdict}"
+
+
+def _versus(row: StepRow) -> Text:
+    if row.speedup is None or row.speedup_lo is None or row.speedup_hi is None:
+        return Text("")
+    spread = plus_minus(relative_half_width(row.speedup, row.speedup_lo, row.speedup_hi))
+    return verdict_cell(row.verdict, f"{factor(row.speedup)}{spread} {row.verdict}")
+
+
+def _plain(value: float | None) -> str:
+    return "" if value is None else time_text(value)
+
+
+def _with_interval(value: float | None, low: float | None, high: float | None) -> str:
+    if value is None or low is None or high is None:
+        return _plain(value)
+    return f"{time_text(value)}{plus_minus(relative_half_width(value, low, high))}"
+
+
+def _absolute(value: float | None, low: float | None, high: float | None) -> str:
+    """Formats a difference with half of its interval in microseconds: a share of what may be 0 says nothing."""
+    if value is None or low is None or high is None or math.isinf(high - low):
+        return _plain(value)
+    return f"{time_text(value)} ±{time_text((high - low) / 2)}"
+
+
+_COLUMNS: list[Column[StepRow]] = [
+    Column("", lambda row: row.label, "kernel", fold=True),
+    Column("", lambda row: row.path, "path"),
+    Column("", lambda row: _with_interval(row.step_us, row.step_lo_us, row.step_hi_us), "step", right=True),
+    Column("", lambda row: _plain(row.queued_us), "queued", right=True, drop=1),
+    Column("", lambda row: _plain(row.kernels_us), "kernels", right=True, drop=3),
+    Column("", lambda row: _absolute(row.gap_us, row.gap_lo_us, row.gap_hi_us), "gap", right=True, drop=4),
+    Column("", lambda row: _plain(row.host_us), "host", right=True, drop=2),
+    Column("", lambda row: row.speedup, "vs", _versus, right=True),
+]
+
+_WAY_COLUMNS: list[Column[LaunchWayRow]] = [
+    Column("", lambda row: row.way, "way"),
+    Column("", lambda row: str(row.arguments or "own"), "arguments", right=True),
+    Column("", lambda row: _with_interval(row.host_us, row.host_lo_us, row.host_hi_us), "host", right=True),
+    Column("", lambda row: _with_interval(row.gap_us, row.gap_lo_us, row.gap_hi_us), "gap", right=True),
+]
+
+
+def explain(rows: Sequence[StepRow]) -> list[str]:
+    """Describes the measured differences between paths, a line each."""
+    lines = []
+    groups = dict.fromkeys((row.label, row.workload, row.l2) for row in rows)
+    for label, workload, l2 in groups:
+        measured = [row for row in rows if (row.label, row.workload, row.l2, row.is_again) == (label, workload, l2, 0)]
+        timed = {row.path: row for row in measured if row.step_us is not None}
+        parts = [_made_of(row) for row in timed.values() if row.path in {"python", "c-loop", "graph"}]
+        parts += [line for row in timed.values() if (line := _saves(row))]
+        walk, graph = timed.get("persistent"), timed.get("graph")
+        if walk and graph and walk.queued_us is not None and graph.queued_us is not None:
+            less = graph.queued_us - walk.queued_us
+            parts.append(
+                f"persistent, queued, takes {_signed(-less)} µs a layer beside the graph's nodes: "
+                "what their gaps, ramps and tails are worth"
+            )
+        if any(parts):
+            lines += [f"{label}, {workload}, L2 {l2}:", *(f"  {line}" for line in parts if line)]
+    return lines
+
+
+def _made_of(row: StepRow) -> str:
+    parts = []
+    if row.kernels_us is not None:
+        parts.append(f"{time_text(row.kernels_us)} kernels")
+    if row.gap_us is not None:
+        parts.append(f"{_absolute(row.gap_us, row.gap_lo_us, row.gap_hi_us)} between them")
+    if row.waits_us is not None:
+        parts.append(f"{_absolute(row.waits_us, row.waits_lo_us, row.waits_hi_us)} waiting for the host")
+    return f"{row.path} {_plain(row.step_us)} µs = {' + '.join(parts)}" if len(parts) > 1 else ""
+
+
+def _saves(row: StepRow) -> str:
+    """Returns what a path saves over its counterpart, or that the interval includes 0; empty if unknown."""
+    if row.saved_us is None or row.saved_lo_us is None or row.saved_hi_us is None:
+        return ""
+    if row.saved_lo_us <= 0 <= row.saved_hi_us:
+        return f"{row.path} and {row.versus} are not measurably different"
+    verb, size = ("saves", row.saved_us) if row.saved_us > 0 else ("costs", -row.saved_us)
+    half = (row.saved_hi_us - row.saved_lo_us) / 2
+    return f"{row.path} {verb} {time_text(size)} ±{time_text(half)} µs a layer over {row.versus}"
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value > 0 else '-'}{time_text(abs(value))}"

@@ -21,7 +21,7 @@ from typing import Any
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.select import select_variants
-from gdnbench.doctor.software import version_numbers
+from gdnbench.doctor.checks import version_numbers
 from gdnbench.errors import MachineError, ProfilerError, ReportFormatError, UsageError
 from gdnbench.machine.gpus import alone_on
 from gdnbench.model.case import Case

@@ -17,8 +17,7 @@ from gdnbench.model.workload import Workload
 from gdnbench.render.table import Column, Table
 from gdnbench.render.units import factor, flops_bind, number
 from gdnbench.report.charts.selection import kind_of, time_us
-from gdnbench.verbs.html.content import HtmlCell, HtmlTable, control_cell, html_table
-from gdnbench.verbs.html.report import ReportedRun, lead_line
+from gdnbench.verbs.html.report import HtmlCell, HtmlTable, ReportedRun, control_cell, html_table, lead_line
 from gdnbench.verbs.html.run_section import run_section, sweep_section
 from gdnbench.verbs.measured_columns import (
     bound_column,

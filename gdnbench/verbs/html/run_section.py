@@ -20,15 +20,16 @@ from gdnbench.report.charts.roofline import bounded, points_of, read_roof, roofl
 from gdnbench.report.charts.selection import choices_of, interval_text, kind_of, slots_of, timed, workload_slug
 from gdnbench.report.charts.theme import Datum, expr, page_spec, slot_params
 from gdnbench.report.charts.timeline import NOTE, timeline_chart
-from gdnbench.verbs.html.content import (
+from gdnbench.verbs.html.report import (
     HtmlChart,
     HtmlPart,
     HtmlSection,
     HtmlTable,
+    ReportedRun,
     failures_of,
     html_table,
+    lead_line,
 )
-from gdnbench.verbs.html.report import ReportedRun, lead_line
 from gdnbench.verbs.run_notes import control_lines
 from gdnbench.verbs.run_tables import WorkloadView
 from gdnbench.verbs.sweep import one_for_all_text, plateau_text, point_columns
