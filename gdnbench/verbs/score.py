@@ -16,7 +16,6 @@ from gdnbench.catalog.entry import label_parts
 from gdnbench.catalog.revision import GIT_PREFIX, WORKING_TREE
 from gdnbench.codec import finite
 from gdnbench.machine import gpus
-from gdnbench.measure.plan import parse_duration
 from gdnbench.model.status import Status
 from gdnbench.remote.targets import first_target
 from gdnbench.render.digest import Digest, fit
@@ -24,7 +23,6 @@ from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block
 from gdnbench.render.units import factor, percent, time_text
 from gdnbench.score.plan import AnyVerdict, Code, NoVerdict, Score, ScoreRequest, Turn, WorkloadScore, with_revision
-from gdnbench.score.run import score_kernel
 from gdnbench.stats.interval import Comparison, Verdict
 from gdnbench.verbs import options, progress
 from gdnbench.verbs.options import complete_kernels
@@ -72,6 +70,9 @@ def score(
     With --watch, one line for each save of the sources, or with --json a document. A
     save in the middle of a score begins it anew. Ctrl-C stops, and lists all turns.
     """
+    from gdnbench.measure.plan import parse_duration
+    from gdnbench.score.run import score_kernel
+
     options.check_mode(ctx, "watch", ("turns",))
     name = options.one_term(kernels, kernel, "gdnbench score decode-v9 --against decode-v8")
     request = ScoreRequest(
