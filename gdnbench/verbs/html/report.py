@@ -35,7 +35,6 @@ from gdnbench.store.measurements import read_clocks, read_run
 from gdnbench.store.samples import ROUNDS, CaseRounds, read_case_rounds
 from gdnbench.store.tables import read_sweep
 from gdnbench.verbs.options import ResultsOption, complete_runs
-from gdnbench.verbs.sweep import check_points
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
@@ -179,6 +178,8 @@ def read_stored(folder: Path) -> ReportedRun:
     rounds = read_case_rounds(folder) if is_stored(folder / ROUNDS) else {}
     sweep = read_sweep(folder)
     if sweep:
+        from gdnbench.verbs.sweep import check_points
+
         check_points(folder, sweep, rows)
     return ReportedRun(
         folder=folder,
