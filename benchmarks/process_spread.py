@@ -23,10 +23,9 @@ from gdnbench.model.status import Role
 from gdnbench.render.console import data_console, plain_table
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, process_means, within_sd
 from gdnbench.store.find import list_runs
-from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.info import RunInfo, is_step, read_info
 from gdnbench.store.measurements import read_by_clock
 from gdnbench.store.samples import CaseRounds, read_case_rounds
-from gdnbench.store.tables import is_step
 
 RESULTS = Path(__file__).parents[1] / "results" / "evidence"
 FEWEST_PROCESSES = 3

@@ -214,9 +214,7 @@ def _attempt(name: str, candidate: Candidate, verified: Verified) -> ReadyCheck:
             raise
         message = error.message.strip().partition("\n")[0].rstrip(".")
         make = unchecked if error.exit_code in _NOT_HERE else failed
-        found = make(
-            message, run_command(candidate) if words == ("run",) else candidate.command(*words), error.exit_code
-        )
+        found = make(message, candidate.command(*words) if words else run_command(candidate), error.exit_code)
     return replace(found, name=name)
 
 

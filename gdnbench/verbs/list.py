@@ -5,7 +5,7 @@ The times are of several runs, so a stream time, which is comparable inside its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -187,21 +187,19 @@ def _text(kernels: KernelList, width: int) -> Iterator[Block]:
 
 
 def _columns(kernels: KernelList, width: int) -> list[Column[CatalogEntry]]:
-    def cell_of(texts: Mapping[str, str]) -> Callable[[CatalogEntry], str]:
-        return lambda entry: texts.get(entry.kernel.name, "")
-
-    times: list[Column[CatalogEntry]] = [
-        Column("", cell_of(texts), heading, right=True) for heading, texts in _times(kernels).items()
-    ]
     run: Column[CatalogEntry] = Column("", lambda entry: _run_of(entry, kernels), "run", style="dim")
     idea: Column[CatalogEntry] = Column("", lambda entry: entry.idea, "idea", _idea, rest=True)
     return [
         Column("", lambda entry: entry.kernel.name, "kernel", style=NAME_STYLE),
         Column("", lambda entry: entry.kernel.language, "language"),
-        *times,
+        *(_time_column(heading, texts) for heading, texts in _times(kernels).items()),
         *([run] if width >= _WIDE_ENOUGH_FOR_RUNS and kernels.times else []),
         *([idea] if width >= _WIDE_ENOUGH_FOR_IDEAS else []),
     ]
+
+
+def _time_column(heading: str, texts: Mapping[str, str]) -> Column[CatalogEntry]:
+    return Column("", lambda entry: texts.get(entry.kernel.name, ""), heading, right=True)
 
 
 def _idea(entry: CatalogEntry) -> Text:
@@ -245,22 +243,16 @@ def _conditions(kernels: KernelList) -> str:
     return " ".join(said)
 
 
-def _long_table(kernels: KernelList) -> Table[CatalogEntry | Broken]:
-    columns: list[Column[CatalogEntry | Broken]] = [
-        Column("", _name, "kernel", fold=True),
-        Column("", lambda row: "" if isinstance(row, Broken) else row.kernel.language, "language"),
-        Column("", lambda row: _what(row, kernels), "what", fold=True),
+def _long_table(kernels: KernelList) -> Table[CatalogEntry]:
+    columns: list[Column[CatalogEntry]] = [
+        Column("", lambda entry: entry.kernel.name, "kernel", fold=True, style=NAME_STYLE),
+        Column("", lambda entry: entry.kernel.language, "language"),
+        Column("", lambda entry: _what(entry, kernels), "what", fold=True),
     ]
-    return Table(columns, [*kernels.entries, *kernels.broken])
+    return Table(columns, kernels.entries)
 
 
-def _name(row: CatalogEntry | Broken) -> Text:
-    return Text(row.name, style="red") if isinstance(row, Broken) else Text(row.kernel.name, style=NAME_STYLE)
-
-
-def _what(entry: CatalogEntry | Broken, kernels: KernelList) -> Text:
-    if isinstance(entry, Broken):
-        return Text(f"broken: {entry.reason}", style="red")
+def _what(entry: CatalogEntry, kernels: KernelList) -> Text:
     lines = [Text(entry.idea)]
     if last := kernels.times.get(entry.kernel.name):
         figures = [f"kernel time {time_text(last.kernel_us)} µs"] if last.kernel_us else []

@@ -13,19 +13,24 @@ from rich.text import Text
 
 from gdnbench.analyse.cards import Card, Joint, join_runs
 from gdnbench.analyse.suite import fastest_of_joint
+from gdnbench.catalog.catalog import load_catalog
+from gdnbench.errors import UsageError
 from gdnbench.model.measurement import Measurement
 from gdnbench.origin import RESULTS, out_option
+from gdnbench.render.console import message_console
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Note
 from gdnbench.render.units import flops_bind
-from gdnbench.store.info import workload_titles
+from gdnbench.store.find import find_run
+from gdnbench.store.find import has_times as run_has_times
+from gdnbench.store.info import is_step, read_info, workload_titles
+from gdnbench.store.tables import read_sweep
 from gdnbench.verbs import options
 from gdnbench.verbs.base import VIEW_OPTIONS
-from gdnbench.verbs.options import complete_kernels
-from gdnbench.verbs.run_clocks import LEGEND, Clocks, clock_blocks, has_times
+from gdnbench.verbs.run_clocks import LEGEND, Clocks, clock_blocks, has_times, print_errors
 from gdnbench.verbs.run_clocks import flat_rows as rows_of_run
 from gdnbench.verbs.run_notes import fastest_lines, legend, warning_notes
-from gdnbench.verbs.run_tables import WorkloadView, rows_at
+from gdnbench.verbs.run_tables import WorkloadView, print_run, rows_at
 from gdnbench.wording import first_of, plural
 
 _NO_CONTEST = ("emit_dispatch", "profile", "errors")
@@ -68,7 +73,7 @@ def show(
             "-k",
             metavar="KERNEL,…",
             help="Of a chart: names or globs, or all; the baseline, floors and five fastest.",
-            autocompletion=complete_kernels,
+            autocompletion=options.complete_kernels,
         ),
     ] = None,
     json: options.JsonOption = False,
@@ -91,13 +96,6 @@ def show(
     With `--chart`: roofline is FLOP/s against FLOPs a byte of the op's declared work,
     below the measured copying floor and the rated peak.
     """
-    from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.errors import UsageError
-    from gdnbench.store.find import find_run
-    from gdnbench.store.info import is_step, read_info
-    from gdnbench.store.tables import read_sweep
-    from gdnbench.verbs.run_clocks import print_errors
-    from gdnbench.verbs.run_tables import print_run
     from gdnbench.verbs.step import print_step
     from gdnbench.verbs.sweep import print_sweep
 
@@ -112,22 +110,19 @@ def show(
         print_contest(runs or [""], results, suite, options.joined(over), json=json, csv=csv)
         return
     folders = [find_run(results, run) for run in runs or [""]]
+    folder, is_alone = folders[0], not (suite or over or emit_dispatch or errors or profile)
     if len(folders) > 1:
-        if suite or over or emit_dispatch or errors or profile:
+        if not is_alone:
             alone = "--suite, --over, --profile, --emit-dispatch and --errors"
             raise UsageError(f"{alone} are for one run", "name one run")
-
         print_joint(folders, json=json, csv=csv)
-        return
-    if errors and (json or csv):
+    elif errors and (json or csv):
         raise UsageError("--errors is for tables; --json has them anyway", "leave --errors out")
-    folder = folders[0]
-    if is_step(folder):
-        if suite or over or emit_dispatch or errors or profile:
+    elif is_step(folder):
+        if not is_alone:
             raise UsageError("a step has a table alone", f"gdnbench show {folder.name}")
         print_step(folder, json=json, csv=csv)
-        return
-    if emit_dispatch or read_sweep(folder):
+    elif emit_dispatch or read_sweep(folder):
         if suite or over:
             raise UsageError(
                 "a sweep is not summed up over a suite: it races the points of a kernel", "leave --suite out"
@@ -142,18 +137,15 @@ def show(
 
 
 def _draw(runs: Sequence[str], results: Path, kernels: str, output: Path | None) -> None:
-    from gdnbench.errors import UsageError
-    from gdnbench.render.console import message_console
     from gdnbench.report.charts.roofline import draw_roofline
     from gdnbench.report.charts.theme import check_picture
-    from gdnbench.store.find import find_run, has_times
 
     if len(runs) > 1:
         raise UsageError("a chart is of one run", "name one run")
     if output is None:
         raise UsageError("a chart is drawn into a file, and none is named", "add -o roofline.png")
     check_picture(output, "roofline.png")
-    draw_roofline(find_run(results, runs[0], serves=None if runs[0] else has_times), output, kernels)
+    draw_roofline(find_run(results, runs[0], serves=None if runs[0] else run_has_times), output, kernels)
     message_console().print(f"drawn into {output}", markup=False, soft_wrap=True)
 
 
