@@ -108,7 +108,7 @@ def clock_blocks(info: RunInfo, measurements: Sequence[Measurement], clocks: Clo
     timed.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
     gaps = gaps_of(measurements, clocks)
     yield ""
-    yield Table(tuple(_columns(info, clocks, gaps)), timed)
+    yield Table(tuple(_columns(info, clocks, gaps)), timed, gap=1)
     if gaps and not any(row.is_empty_floor and row.case.id in gaps for row in timed):
         yield Text("no split of the gap: the empty floor is not in this run", style="yellow")
     yield from (Text(_contradiction(*pair), style="yellow") for pair in contradictions(timed, clocks))
