@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,7 +29,7 @@ from gdnbench.profile.ncu.functions import (
     traffic_bytes,
 )
 from gdnbench.profile.ncu.lines import COUNTED, ProfiledInstruction, ProfiledLine, profiled_lines, stored_lines
-from gdnbench.profile.ncu.quantities import BY_KEY, QUANTITIES, STALL_MEANINGS, LaunchProfile
+from gdnbench.profile.ncu.quantities import BY_KEY, QUANTITIES, STALL_MEANINGS
 from gdnbench.profile.ncu.report import (
     NcuRequest,
     find_pair,
@@ -263,10 +263,10 @@ def _function(function: Function, code_of: CodeOf) -> dict[str, Any]:
         "cycles_pct": _cycles_pct(function),
         "stalls_cycles_per_instruction": _stalls(function),
         "source_lines": _lines(function),
-        "bytes": _medians(function, traffic_bytes),
-        "pipes_pct_of_peak": {name: pct for name, pct in _medians(function, pipes_pct).items() if pct >= _LEAST_PCT},
+        "bytes": function.medians(traffic_bytes),
+        "pipes_pct_of_peak": {name: pct for name, pct in function.medians(pipes_pct).items() if pct >= _LEAST_PCT},
         **{group: _group(function, group) for group in ("warps", "launch", "memory", "instructions")},
-        "warp_instructions": _medians(function, accesses),
+        "warp_instructions": function.medians(accesses),
     }
     return {
         **_subject(function),
@@ -351,14 +351,6 @@ def _lines(function: Function) -> dict[str, str]:
         for line in lines[:_MOST_NAMED_LINES]
         if line.total("samples")
     }
-
-
-def _medians(function: Function, kinds: Callable[[LaunchProfile], Mapping[str, float]]) -> dict[str, float]:
-    """Returns the median over the launches of each kind that any of them has, largest first."""
-    found = [kinds(profile) for profile in function.profiles]
-    names = dict.fromkeys(name for each in found for name in each)
-    medians = {name: statistics.median(each.get(name, 0.0) for each in found) for name in names}
-    return dict(sorted(medians.items(), key=lambda pair: -pair[1]))
 
 
 def _group(function: Function, group: str) -> dict[str, float]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,10 +81,14 @@ class Function:
         return tuple(stalls(profile).get(reason, 0.0) for profile in self.profiles)
 
     def stalls(self) -> dict[str, float]:
-        """Returns cycles per instruction by warp state, the median over the launches, the largest first."""
-        found = [stalls(profile) for profile in self.profiles]
-        reasons = dict.fromkeys(reason for cycles in found for reason in cycles)
-        medians = {reason: statistics.median(cycles.get(reason, 0.0) for cycles in found) for reason in reasons}
+        """Returns cycles per instruction by warp state, as `medians`."""
+        return self.medians(stalls)
+
+    def medians(self, kinds: Callable[[LaunchProfile], Mapping[str, float]]) -> dict[str, float]:
+        """Returns the median over the launches of each kind that any of them has, largest first."""
+        found = [kinds(profile) for profile in self.profiles]
+        names = dict.fromkeys(name for each in found for name in each)
+        medians = {name: statistics.median(each.get(name, 0.0) for each in found) for name in names}
         return dict(sorted(medians.items(), key=lambda pair: -pair[1]))
 
     def unread(self) -> tuple[str, ...]:
