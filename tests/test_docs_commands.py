@@ -103,12 +103,13 @@ def call(command_line, clone, monkeypatch):
         monkeypatch.setattr(name, lambda *_: ())
     for module in ("gdnbench.profile.process", "gdnbench.diagnose.gather", "gdnbench.measure.start"):
         monkeypatch.setattr(f"{module}.list_gpus", lambda *_: ())
+    # A verb is imported when first called: imported from now on, it would have the stand-in in every later test.
+    for module in ("verify_states", "compare_revisions"):
+        import_module(f"gdnbench.verbs.{module}")
     monkeypatch.setattr("gdnbench.remote.forward.Forwarded.execute", plan)
     monkeypatch.setattr("gdnbench.score.run.begin_session", plan)
     monkeypatch.setattr("gdnbench.measure.start.begin_session", plan)
     monkeypatch.setattr("gdnbench.verify.preflight.verify_variants", plan)
-    # A verb is imported when first called: imported from now on, it would have the stand-in in every later test.
-    import_module("gdnbench.verbs.verify_states")
     for name in ("verify_sequences", "follow_variants"):
         monkeypatch.setattr(f"gdnbench.verbs.verify_states.{name}", plan)
     return command_line
