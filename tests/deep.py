@@ -107,7 +107,9 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, Kept]] = {
         "test_profile_phases_header.py::test_a_stamped_kernel_reads_its_clock_at_each_mark_and_spills_hardly_anything": (
             "decode-v4-sm_90-1",
         ),
-        "test_profile_phases_header.py::test_a_mark_reads_the_clock_once_even_where_warps_add_up_beside_products": 1,
+        "test_profile_phases_header.py::test_a_mark_reads_the_clock_once_even_where_warps_add_up_beside_products": (
+            "prefill-v7",
+        ),
         "test_profile_phases_header.py::test_marks_compile_to_nothing": ("decode-v4-sm_90",),
         "test_profile_phases_header.py::test_of_several_launches_those_with_marks_are_stamped": 1,
         "test_scaffold_make.py::test_a_copy_differs_from_the_original_in_strings_and_its_functions_name_alone": 6,
