@@ -22,7 +22,7 @@ def done(folder):
     bench = Gdnbench(folder, (ADVERSARIAL / "both", ADVERSARIAL / "cpu"), forks=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CHEATS_CALLS", str(folder))
-        run = bench.run(",".join([*ON_CPU, *HONEST]), *CPU, *ROUNDS)
+        run = bench.run(",".join([*ON_CPU, *HONEST]), *CPU, *ROUNDS, "--shape", "heads=qk1_v2")
     assert run.out, run.err
     return run
 
