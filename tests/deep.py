@@ -99,6 +99,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, Kept]] = {
             *("decode-rowreg-sm_90", "layer-chain-sm_90", "nvfp4-gemv-v3-sm_100"),
         ),
         "test_codegen_build.py::test_products_in_nvfp4_are_tensor_cores_of_four_bits_or_of_fp16": 2,
+        "test_refused_launches.py::test_a_verb_refuses_it_and_says_why": (0, 1),
         "test_codegen_build.py::test_shared_memory_is_what_the_kernel_declares": 1,
         "test_diagnose_experiment.py::test_what_rules_propose_from_the_code_runs": 2,
         "test_diagnose_rules.py::test_loads_that_all_go_out_first_are_no_cause": 1,
