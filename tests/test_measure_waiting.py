@@ -2,15 +2,19 @@
 
 import os
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from bundled import CATALOG
 from decode_workloads import decode_at
 from run_data import case
-from session_data import HealthyWorkers, begin
+from session_data import GPU, HealthyWorkers, begin
 
 from gdnbench.measure.timing import WORKER
 from gdnbench.model.status import Role
+from gdnbench.process.events import ignore
+from gdnbench.score.plan import ScoreRequest
+from gdnbench.score.run import score_kernel
 from gdnbench.store.journal import Refused, Sampled, Started, StepBegun
 from gdnbench.workers import supervision
 from gdnbench.workers.supervision import MOST_WAITING, WaitingWorkers, WorkerEnd, supervise, worker_environment
@@ -144,3 +148,15 @@ def test_a_run_asks_for_those_that_it_will_need_while_it_checks(asked, settings,
     counts, imported, started = asked(**settings)
     assert counts == {"gdnbench.verify": started[Phase.EXAMINE] - 1, WORKER: measuring}
     assert imported == {"decode-reference"}  # what a kernel's own Python does in its worker, no other sees
+
+
+@pytest.mark.parametrize("is_up", [True, False])
+def test_a_score_asks_for_one_before_it_describes_itself_and_for_one_while_it_checks(monkeypatch, is_up):
+    workers, found = HealthyWorkers().employ(monkeypatch), []
+    monkeypatch.setattr(WaitingWorkers, "start", lambda _self, module, task, count: found.append((module, count)))
+    parent = SimpleNamespace(is_up=is_up, prepare=lambda: None)
+    monkeypatch.setattr("gdnbench.score.run.WarmParent", lambda _environment: parent)
+    scored = score_kernel(CATALOG, ScoreRequest("decode-v9", against="decode-v4"), GPU, ignore)
+    assert scored.ratio
+    assert found == [*[("gdnbench.verify", 1)] * is_up, ("gdnbench.verify", 0), (WORKER, 1)]
+    assert workers.started[Phase.EXAMINE] == 1

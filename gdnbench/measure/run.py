@@ -77,7 +77,8 @@ class Finished:
 class Session:
     """One run in progress.
 
-    `cases` has the controls, too, `folder` is hidden, and workers are forked from `warm`, or started if it is None.
+    `cases` has the controls, too, `folder` is hidden, and workers are forked from `warm`, or started if it is None;
+    some may be `waiting` already.
     `collected` are samples of the run's own timer, `clocked` of the further clocks, both with those from before an
     interruption, `probed` those at the extremes of the inputs. `forms` are tried for copying floors; `draw_key` is
     that of `Task`.
@@ -100,6 +101,7 @@ class Session:
     builds: Builds = field(default_factory=Builds)
     measured_all: bool = False
     warm: WarmParent | None = None
+    waiting: WaitingWorkers | None = None
     draw_key: str = field(default_factory=partial(secrets.token_hex, 16))
 
     def __post_init__(self) -> None:
@@ -111,7 +113,7 @@ class Session:
         interrupted = False
         if self.warm and self.gpu:
             threading.Thread(target=self.warm.prepare, daemon=True).start()
-        waiting = WaitingWorkers(self.folder.path, worker_environment(self.gpu), self.warm)
+        waiting = self.waiting or WaitingWorkers(self.folder.path, worker_environment(self.gpu), self.warm)
         try:
             with alone_on(self.gpu, self.observer), Journal(self.folder.path) as journal, waiting as self._waiting:
                 self._work(lambda event: _append(journal, event))
@@ -129,8 +131,6 @@ class Session:
         candidates = [case for case in self.cases if case.role is not Role.CONTROL]
         measured = [case_id for case_id, rounds in self.collected.samples.items() if rounds]
         self.forms = timing.find_forms(self.catalog, candidates, self._device, measured)
-        if self.gpu and self.warm and self.warm.is_up:
-            self._waiting.start(VERIFIER, self._wait_for(candidates), 1)
         to_build = timing.in_every_form(candidates, self.forms)
         limit_s, read = self.settings.step_limit_s, not self.settings.looks  # nothing of a score is stored
         self.builds = build_cases(self.catalog, to_build, archs_of(self.gpu), limit_s, self.observer, disassembled=read)
@@ -180,13 +180,11 @@ class Session:
 
     def _start_waiting(self, pending: Sequence[Case]) -> None:
         """Starts the workers that are needed next, which import while these cases are checked."""
-        settings, groups, task = self.settings, len(self._groups(pending)), self._wait_for(pending)
+        settings, entries = self.settings, self.catalog.entries
+        groups, task = len(self._groups(pending)), self._task(Phase.WAIT, timing.trusted_python(pending, entries))
         measuring = groups + settings.processes - 1 if settings.until_clear else groups * settings.processes
-        self._waiting.start(VERIFIER, task, len(timing.trusted_first(pending, self.catalog.entries)) - 1)
+        self._waiting.start(VERIFIER, task, len(timing.trusted_first(pending, entries)) - 1)
         self._waiting.start(timing.WORKER, task, 1 if settings.looks or settings.budget_s else measuring)
-
-    def _wait_for(self, cases: Sequence[Case]) -> Task:
-        return self._task(Phase.WAIT, timing.trusted_python(cases, self.catalog.entries))
 
     def _take_chosen(self) -> None:
         """Takes the forms that the preflight chose; `run.json` has them before the first sample is taken."""

@@ -37,8 +37,10 @@ from gdnbench.score.plan import (
 )
 from gdnbench.stats.interval import Comparison, Interval, Verdict
 from gdnbench.stats.paired import judge_paired
+from gdnbench.verify.preflight import WORKER as VERIFIER
 from gdnbench.verify.preflight import verify_variants
-from gdnbench.workers.supervision import worker_environment
+from gdnbench.workers.supervision import WaitingWorkers, worker_environment
+from gdnbench.workers.task import Phase, Task
 
 if TYPE_CHECKING:
     from gdnbench.diagnose.evidence import Cause, Evidence
@@ -60,9 +62,18 @@ def score_kernel(
         return Score(request.kernel, op, slug_of(gpu), request.against, Status.BROKEN, reason)
     phases = PhaseTimes(observer)
     plan = plan_score(catalog, request, gpu)
-    with tempfile.TemporaryDirectory(prefix="gdnbench-score-") as folder:
+    environment = worker_environment(gpu)
+    parent = WarmParent(environment) if warm else None
+    with (
+        tempfile.TemporaryDirectory(prefix="gdnbench-score-") as folder,
+        WaitingWorkers(Path(folder), environment, parent) as waiting,
+    ):
+        if gpu and parent and parent.is_up:  # while the run is described
+            roots, settings = tuple(map(str, catalog.roots)), plan.request.settings
+            task = Task(Phase.WAIT, "cuda", roots, plan.request.op.name, (), settings.seed, settings.step_limit_s)
+            waiting.start(VERIFIER, task, 1)
         session = begin_session(catalog, plan, Path(folder), phases)
-        session.warm = WarmParent(worker_environment(gpu)) if warm else None
+        session.warm, session.waiting = parent, waiting
         threading.Thread(target=import_module, args=(_NEEDED_LATER,), daemon=True).start()
         finished = session.run()
         score = _judge(plan, session, finished)
