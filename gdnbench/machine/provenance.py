@@ -146,11 +146,12 @@ PACKAGES = (
     "nvidia-cuda-nvrtc",
     "nvidia-cuda-runtime",
     "nvidia-cuda-cccl",
+    "nvidia-cutlass-dsl",
     "fla-core",
     "flashinfer-python",
     "numpy",
 )
-_VARIABLES = re.compile(r"(TRITON|CUDA|NVIDIA|TORCH|PYTORCH)_")
+_VARIABLES = re.compile(r"(TRITON|CUDA|CUTE|NVIDIA|TORCH|PYTORCH)_")
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 _GIT_LIMIT_S = 10
 
