@@ -19,7 +19,7 @@ from gdnbench.codegen.cubin import disassemble
 from gdnbench.codegen.nvrtc import compile_cuda, compile_ptx
 from gdnbench.codegen.triton import arguments, compile_triton
 from gdnbench.errors import BuildError, UsageError
-from gdnbench.model.kernel import CudaKernel, TritonKernel
+from gdnbench.model.kernel import CudaKernel, CuteKernel, TritonKernel
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +94,7 @@ def test_every_kernel_and_preset_compiles_and_none_spills_but_by_design(entry, a
         assert built.load_bits == (0 if entry.kernel.floor == "empty" else LOADS.get(launch.entry, 128))
         assert built.code_bytes == Path(built.cubin).stat().st_size
         assert Path(built.cubin).read_bytes().startswith(b"\x7fELF")
-        assert built.symbol == launch.entry
+        assert built.symbol == launch.entry + ("_0" if isinstance(entry.kernel, CuteKernel) else "")
 
 
 @pytest.mark.parametrize(

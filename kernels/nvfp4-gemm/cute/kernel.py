@@ -7,7 +7,7 @@ thread t then finds row t of C.
 
 import cutlass
 from cutlass import BFloat16, Constexpr, Float16, Float32, Int32, Int64, Uint32, cute, range_constexpr
-from cutlass.cute.nvgpu import tcgen05
+from cutlass.cute.nvgpu import OperandMajorMode, tcgen05
 from cutlass.memory import SmemAllocator
 from cutlass.utils import blackwell_helpers
 
@@ -72,7 +72,7 @@ def fence_tensor(way: str) -> None:
 
 def products(columns: int) -> cute.TiledMma:
     """Products of 128 rows and 16 numbers of A with `columns` of B, both with the numbers side by side in a row."""
-    k_major = tcgen05.OperandMajorMode.K
+    k_major = OperandMajorMode.K
     how = tcgen05.CtaGroup.ONE, tcgen05.OperandSource.SMEM, k_major, k_major
     return cute.make_tiled_mma(tcgen05.MmaF16BF16Op(BFloat16, Float32, (ROWS, columns, INNER), *how))
 
