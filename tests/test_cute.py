@@ -117,10 +117,24 @@ def test_it_is_interpreted_and_watched(tmp_path):
     assert f"kernel.py:{line}: thread " in said["decode-writes-past"][1]
 
 
+PARTS = "    part_a, part_b = mma.make_fragment_A(shared_a), mma.make_fragment_B(shared_b)\n"
+ZEROS = """
+    its_sums, zeros = sums[(None, None), 0, 0], cute.make_rmem_tensor(COLUMNS, Float32)
+    zeros.fill(0.0)
+    atom = cute.make_copy_atom(tcgen05.St32x32bOp(tcgen05.Repetition(COLUMNS)), Float32)
+    clear = tcgen05.make_tmem_copy(atom, its_sums).get_slice(thread)
+    own_zeros = cute.make_tensor(zeros.iterator, clear.partition_S(its_sums).layout)
+    cute.copy(clear, own_zeros, clear.partition_D(its_sums))
+    cute.arch.fence_view_async_tmem_store()
+    fence_tensor("before")
+    cute.arch.sync_threads()
+    fence_tensor("after")
+"""
 ON_SM_100 = {
     "right": (("", ""), "ok", ""),
     "never-adds": (("chunk > 0 if part == 0 else True", "False"), "wrong-numbers", ""),
     "adds-to-nothing": (("chunk > 0 if part == 0 else True", "True"), "unsafe", "tensor memory that nobody wrote"),
+    "adds-to-zeros": ((PARTS, PARTS + ZEROS), "ok", ""),
     "unfenced": (("        cute.arch.fence_view_async_shared()\n", ""), "unsafe", "no `fence.proxy.async` between"),
     "no-wait": (("        cute.arch.mbarrier_wait(barrier, chunk % 2)\n", ""), "unsafe", "no barrier between"),
     "no-commit": (("                tcgen05.commit(barrier)", "                pass"), "unsafe", "never completes"),
@@ -135,6 +149,8 @@ def test_products_of_sm_100_are_interpreted_and_watched(tmp_path):
     root = tmp_path / "more"
     for name, (change, _, _) in ON_SM_100.items():
         write_changed(GEMM, f"nvfp4-gemm-{name}", change, root)
+    cleared = root / "nvfp4-gemm" / "adds-to-zeros" / "kernel.py"
+    cleared.write_text(cleared.read_text().replace("chunk > 0 if part == 0 else True", "True"))
     gdnbench = Gdnbench(tmp_path, (root,), in_process=True)
     names = ",".join(f"nvfp4-gemm-{name}:COLUMNS=64" for name in ON_SM_100)
     done = gdnbench("verify", "--kernel", names, "--quick", "--shape", "M=3 N=16 K=256", "--json")

@@ -1,16 +1,16 @@
 """Products of sm_100 (`tcgen05`), whose sums lie in tensor memory, and loads and stores of that by warps.
 
-One thread begins a product of a whole block: A has 128 rows and B 8 to 256 columns, both in shared memory, as for
-`wgmma`; row r of the sums is lane r of tensor memory and column c a column of it (PTX ISA, "tcgen05.mma", "Data path
-layout D"). Other shapes, several blocks (`cta_group::2`), A in tensor memory, scales of blocks, sparse matrices, and
-copies from shared memory are unknown. What is not watched: products are made at once, so that sums which are read, or
-matrices which are overwritten, after the `commit` and before its mbarrier was waited for, are right here.
+One thread begins a product of a whole block: A has 128 rows and B 8 to 256 columns, of f16 or bf16, both in shared
+memory as for `wgmma`; row r of the sums is lane r of tensor memory and column c a column of it (PTX ISA,
+"tcgen05.mma", "Data path layout D"). Other shapes, several blocks (`cta_group::2`), A in tensor memory, scales of
+blocks, sparse matrices, and copies from shared memory are unknown. What is not watched: products are made at once, so
+that sums which are read, or matrices which are overwritten, after the `commit` and before its mbarrier was waited
+for, are right here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -23,11 +23,7 @@ from gdnbench.ptx.waiting import arrive_from_products
 from gdnbench.ptx.warpgroups import Descriptors
 from gdnbench.ptx.warps import as_doubles, together
 
-_KINDS: Mapping[str, Mapping[int, tuple[str, type[np.generic]]]] = {
-    "kind__f16": {0: ("f16", np.uint16), 1: ("bf16", np.uint16)},
-    "kind__f8f6f4": {0: ("e4m3", np.uint8), 1: ("e5m2", np.uint8)},
-}
-"""By a word of the instruction the types of A and B, by their number in its descriptor, and the dtype of their bits."""
+_KINDS = {0: "f16", 1: "bf16"}  # of A and B, by their number in the instruction's descriptor
 _F32, _ROWS = 1, LANES
 _NO_SWIZZLE_OF_32 = np.uint64(1 << 61 | 1 << 52)  # of 32 bytes at a time, and other strides
 _OWN_LANES = 4  # quarters of the lanes, one for each warp of a warpgroup
@@ -41,12 +37,11 @@ def _multiply(machine: Machine, instruction: PtxInstruction) -> None:
     """Computes D = A B, or D = A B + D, for the block of each running lane; sums are rounded once."""
     place, a, b, described, *more = instruction.operands
     words = {int(each) for each in np.unique(machine.spread(described, "u32"))}
-    kind = next((kinds for word, kinds in _KINDS.items() if instruction.has(word)), None)
     blocks = machine.block[machine.lanes]
-    if kind is None or len(words) != 1 or len(np.unique(blocks)) != len(blocks):
+    if len(words) != 1 or not instruction.has("kind__f16") or len(np.unique(blocks)) != len(blocks):
         raise unknown(instruction)
     word = words.pop()
-    of_a, of_b = (kind.get(_bits(word, first, 3)) for first in (7, 10))
+    of_a, of_b = (_KINDS.get(_bits(word, first, 3)) for first in (7, 10))
     columns = 8 * _bits(word, 17, 6)
     is_plain = not _bits(word, 0, 4) and _bits(word, 4, 2) == _F32 and not _bits(word, 15, 2) and not word >> 29
     if a.is_address or of_a is None or of_b is None or not is_plain or 16 * _bits(word, 24, 5) != _ROWS or not columns:
@@ -55,10 +50,10 @@ def _multiply(machine: Machine, instruction: PtxInstruction) -> None:
     adds, *scales = (each for each in more if not each.parts)
     if scales or any(machine.read(part, "u32").any() for mask in masks for part in mask.parts):
         raise unknown(instruction)
-    left = _matrix(machine, machine.spread(a, "u64"), _ROWS, of_a[1])
-    right = _matrix(machine, machine.spread(b, "u64"), columns, of_b[1])
+    left = _matrix(machine, machine.spread(a, "u64"), _ROWS)
+    right = _matrix(machine, machine.spread(b, "u64"), columns)
     sign = -1 if _bits(word, 13, 1) != _bits(word, 14, 1) else 1
-    sums = sign * np.matmul(as_doubles(of_a[0], left), as_doubles(of_b[0], right).swapaxes(1, 2))
+    sums = sign * np.matmul(as_doubles(of_a, left), as_doubles(of_b, right).swapaxes(1, 2))
     addresses = machine.addresses(place)
     lane = np.broadcast_to(np.arange(_ROWS)[:, None], sums.shape[1:]).reshape(1, -1) + (addresses >> 16)[:, None]
     column = np.tile(np.arange(columns), _ROWS) + (addresses & 0xFFFF)[:, None]
@@ -71,7 +66,7 @@ def _multiply(machine: Machine, instruction: PtxInstruction) -> None:
     machine.tensor_memory.write(blocks, lane, column, rounded.view(np.uint32), machine.fault)
 
 
-def _matrix(machine: Machine, words: Array, size: int, dtype: type[np.generic]) -> Array:
+def _matrix(machine: Machine, words: Array, size: int) -> Array:
     """Reads a matrix by each lane's descriptor, shape (lanes, size, numbers to sum over), as bits."""
     descriptors = None if (words & _NO_SWIZZLE_OF_32).any() else Descriptors.read(words)
     pieces = None if descriptors is None else descriptors.pieces(size, is_transposed=False)
@@ -82,7 +77,7 @@ def _matrix(machine: Machine, words: Array, size: int, dtype: type[np.generic]) 
     access = Access(readers, pieces.ravel(), 4, 4, machine.step, machine.instruction)
     values, pending = machine.memory.begin_read(access)
     machine.pending_reads += pending
-    return np.ascontiguousarray(values).view(dtype).reshape(len(words), size, -1)
+    return np.ascontiguousarray(values).view(np.uint16).reshape(len(words), size, -1)
 
 
 def _commit(machine: Machine, instruction: PtxInstruction) -> None:
