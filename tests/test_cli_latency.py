@@ -16,6 +16,7 @@ from gdnbench.store.latencies import (
     DRAM,
     Cost,
     Latencies,
+    Peak,
     ReadRate,
     Unmeasured,
     latency_path,
@@ -31,6 +32,7 @@ LAUNCH = Cost(
 RATE = ReadRate(
     lane_bytes=16, sms=132, bytes_per_s=4e12, least_bytes_per_s=3.9e12, most_bytes_per_s=4.1e12, sm_mhz=1980.0
 )
+PEAK = Peak(precision="bf16", flops_per_s=8e14, least_flops_per_s=7.9e14, most_flops_per_s=8.1e14, sm_mhz=1647.0)
 MISSING = Unmeasured(what="cluster of 2 blocks of 128", why="this GPU has no clusters")
 FOUND = Latencies(
     timestamp="2026-11-27T03:04:05+00:00",
@@ -45,6 +47,7 @@ FOUND = Latencies(
     costs=[TRIP, LAUNCH],
     rates=[RATE],
     unmeasured=[MISSING],
+    peaks=[PEAK],
 )
 
 
@@ -85,7 +88,7 @@ def test_what_is_measured_is_stored_where_the_user_wants_it(worker, command_line
 
 
 def test_what_is_measured_is_printed_and_stored(worker, command_line, tmp_path):
-    worker(latency.ProbedGpu(132, 62_914_560, 8192), latency.ProbeBegun(DRAM), TRIP, LAUNCH, RATE, MISSING)
+    worker(latency.ProbedGpu(132, 62_914_560, 8192), latency.ProbeBegun(DRAM), TRIP, LAUNCH, RATE, PEAK, MISSING)
     code, out, err = command_line("doctor", "--latency")
     assert code == 0, err
     assert "the NVIDIA H200" in out
@@ -94,6 +97,9 @@ def test_what_is_measured_is_printed_and_stored(worker, command_line, tmp_path):
     assert "cluster of 2 blocks of 128: not measured: this GPU has no clusters" in " ".join(out.split())
     kept = stored(tmp_path)
     assert (kept.costs, kept.rates, kept.unmeasured) == ([TRIP, LAUNCH], [RATE], [MISSING])
+    assert kept.peaks == [PEAK]
+    peak = next(line for line in out.splitlines() if line.startswith("bf16"))
+    assert peak.split() == ["bf16", "800", "1,647", "891", "90%"]  # 989.5 TFLOP/s at 1,830 MHz are 891 at 1,647
     assert (kept.sms, kept.pages, kept.gpu) == (132, 8192, "h200")
 
 
@@ -128,9 +134,10 @@ def test_stored_costs_are_printed_again_without_a_gpu_in_every_form(command_line
     again = ("doctor", "--latency", "--import", path)
     assert "DRAM" in command_line(*again)[1]
     assert json.loads(command_line(*again, "--json")[1])["costs"][0]["ns"] == 600.0
-    trip, launch, read = csv.DictReader(io.StringIO(command_line(*again, "--csv")[1]))
+    trip, launch, read, peak = csv.DictReader(io.StringIO(command_line(*again, "--csv")[1]))
     assert (trip["group"], trip["what"], trip["ns"], trip["bytes_per_s"]) == ("trip", "DRAM", "600", "")
     assert (launch["group"], launch["cycles"]) == ("launch", "")
+    assert (peak["group"], peak["precision"], peak["flops_per_s"], peak["ns"]) == ("peak", "bf16", "8e+14", "")
     assert (read["group"], read["lane_bytes"], read["bytes_per_s"], read["ns"]) == ("read", "16", "4e+12", "")
 
 
