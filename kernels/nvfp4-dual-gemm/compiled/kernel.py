@@ -20,10 +20,19 @@ MOST_SHAPES = 256
 
 def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tensor, ...]]:
     t, values, step = tensors, nvfp4.table(torch.float16, tensors.A.device), compiled_step(bool(shape.TILED))
-    others = [(t.B1, t.sfb1), (t.B2, t.sfb2)]
-    if params.WIDENED:
-        others = [(widened(bits, scales, values, bool(shape.TILED)), None) for bits, scales in others]
-    return lambda: (step((t.A, t.sfa), *others, values),)
+    weights = [(t.B1, t.sfb1), (t.B2, t.sfb2)]
+    if not params.WIDENED:
+        return lambda: (step((t.A, t.sfa), *weights, values),)
+    kept = {}
+
+    def run():
+        changes = tuple(each._version for pair in weights for each in pair)
+        if kept.get("changes") != changes:
+            each = [(widened(bits, scales, values, bool(shape.TILED)), None) for bits, scales in weights]
+            kept.update(changes=changes, weights=each)
+        return (step((t.A, t.sfa), *kept["weights"], values),)
+
+    return run
 
 
 def widened(bits, scales, values, is_tiled):

@@ -7,8 +7,6 @@
 
 namespace gemm {
 
-constexpr int COLUMN_TILE = TILE / 2;  // columns of C, of either product
-constexpr int COLUMN_TILES = (GEMM_N + COLUMN_TILE - 1) / COLUMN_TILE;
 static_assert(EACH == 2, "rows of B1, and of B2");
 
 enum class Activation { exp, tanh };
@@ -24,26 +22,23 @@ __device__ __forceinline__ float silu(float x) {
   return fmaf(x / 2, tanh_half, x / 2);
 }
 
-struct Work {
-  // As many as are in shared memory at once.
-  static constexpr int TAIL_STEPS = Tail::TAIL == Tail::decoupled ? least(least(STAGES, AHEAD), STEPS) - 1 : 0;
+// A tile has 128 rows of either.
+struct Work : EqualTiles<TILE / 2, Tail::TAIL == Tail::decoupled> {
+  static constexpr int TAIL_STEPS = OF_WHOLE ? least(least(STAGES, AHEAD), STEPS) - 1 : 0;  // that memory has at once
 
   const unsigned char *B[EACH], *scales[EACH];
   char* widened;
   __half* C;
-  int M, row_tiles, tiles;
 
-  __device__ __forceinline__ int first_row(int tile) const { return tile % row_tiles * COLUMNS; }
-
-  // Behind the last column there is nothing to multiply; such a warp repeats the last 16.
-  __device__ __forceinline__ int column(int tile, int warp) const { return tile / row_tiles * COLUMN_TILE + warp * 16; }
-
-  __device__ __forceinline__ LeftTile left(int tile) const {
-    return left_tile(widened, first_row(tile), M - first_row(tile));
+  template <typename Call>
+  __device__ __forceinline__ void with_columns(const Tile&, Call call) const {
+    call(Columns<COLUMNS>());
   }
 
-  __device__ __forceinline__ void right(RightSource (&sources)[EACH], int tile, int step, int warp, int lane) const {
-    const long long row = min(column(tile, warp), GEMM_N - 16) + lane / 4 * 2;
+  // Behind the last column there is nothing to multiply; such a warp repeats the last 16.
+  __device__ __forceinline__ void right(RightSource (&sources)[EACH], const Tile& tile, int step, int warp,
+                                        int lane) const {
+    const long long row = min(tile.first_column + column_of(0, warp, 0), GEMM_N - 16) + lane / 4 * 2;
     const int piece = lane % 4;
 #pragma unroll
     for (int each = 0; each < EACH; ++each)
@@ -53,18 +48,8 @@ struct Work {
 
   __device__ __forceinline__ float gate(float sum) const { return silu(sum * FROM_BOTH) * FROM_BOTH; }
 
-  // A lane's two neighbours in each of 32 rows.
-  __device__ __forceinline__ void finish(const Sums& sums, int tile, int warp, int lane) const {
-    const int first = first_row(tile), rows = min(M - first, COLUMNS), at_column = column(tile, warp) + lane / 4 * 2;
-    if (at_column >= GEMM_N) return;
-#pragma unroll
-    for (int i = 0; i < COLUMNS / 4; ++i) {
-      if (i % 8 == 0) __syncwarp();  // no more predicates at once than there are registers for
-      const int row = i / 2 * 8 + lane % 4 * 2 + i % 2, at = i / 2 * 4 + i % 2;
-      if (row < rows)
-        *reinterpret_cast<unsigned*>(C + static_cast<size_t>(first + row) * GEMM_N + at_column) =
-            rounded(sums[0][at] * sums[1][at], sums[0][at + 2] * sums[1][at + 2]);
-    }
+  __device__ __forceinline__ void finish(const Sums<COLUMNS>& sums, const Tile& tile, int warp, int lane) const {
+    store_tile<COLUMNS / 2>(C, tile, 1, warp, lane, [&](int, int i) { return sums[0][i] * sums[1][i]; });
   }
 };
 
@@ -88,11 +73,12 @@ extern "C" __global__ void __launch_bounds__(gemm::THREADS, 1)
                                 char* widened, float4* parts, unsigned* arrived, __half* __restrict__ C, const int M) {
   using namespace gemm;
   extern __shared__ __align__(1024) char bytes[];
-  const int row_tiles = (M + COLUMNS - 1) / COLUMNS;
   const Work work = {
+      {M, 1},
       {B1, B2},
       {reinterpret_cast<const unsigned char*>(sfb1), reinterpret_cast<const unsigned char*>(sfb2)},
-      widened, C, M, row_tiles, row_tiles * COLUMN_TILES,
+      widened,
+      C,
   };
   multiply_share(*reinterpret_cast<Memory*>(bytes), work, {parts, arrived}, uniform(threadIdx.x / WARP),
                  static_cast<int>(threadIdx.x) % WARP);

@@ -19,10 +19,18 @@ MOST_SHAPES = 256
 
 def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tensor, ...]]:
     t, values, step = tensors, nvfp4.table(torch.float16, tensors.A.device), compiled_step(bool(shape.TILED))
-    right = (t.B, t.sfb)
-    if params.WIDENED:
-        right = (widened(*right, values, bool(shape.TILED)), None)
-    return lambda: (step((t.A, t.sfa), right, values),)
+    weights = (t.B, t.sfb)
+    if not params.WIDENED:
+        return lambda: (step((t.A, t.sfa), weights, values),)
+    kept = {}
+
+    def run():
+        changes = tuple(each._version for each in weights)
+        if kept.get("changes") != changes:
+            kept.update(changes=changes, weights=widened(*weights, values, bool(shape.TILED)))
+        return (step((t.A, t.sfa), (kept["weights"], None), values),)
+
+    return run
 
 
 def widened(bits, scales, values, is_tiled):

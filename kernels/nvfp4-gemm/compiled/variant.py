@@ -4,6 +4,6 @@ from gdnbench import Param, TorchKernel
 
 kernel = TorchKernel(
     name="nvfp4-gemm-compiled",
-    params={"WIDENED": Param(default=0, choices=(0, 1), doc="1: B is in fp16 before the call, four times the bytes")},
+    params={"WIDENED": Param(default=0, choices=(0, 1), doc="1: B is widened to fp16 before the calls that are timed")},
     runs_on=("cuda",),
 )

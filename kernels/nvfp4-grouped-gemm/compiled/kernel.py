@@ -20,11 +20,21 @@ MOST_SHAPES = 256
 def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tensor, ...]]:
     t, values = tensors, nvfp4.table(torch.float16, tensors.A.device)
     step = compiled_step(tuple(shape.rows), bool(shape.TILED))
-    right = (t.B, t.sfb)
-    if params.WIDENED:
-        each = zip(t.B, t.sfb, strict=True)
-        right = (torch.stack([widened(bits, scales, values, bool(shape.TILED)) for bits, scales in each]), None)
-    return lambda: (step((t.A, t.sfa), right, values),)
+    weights = (t.B, t.sfb)
+    if not params.WIDENED:
+        return lambda: (step((t.A, t.sfa), weights, values),)
+    kept = {}
+
+    def run():
+        changes = tuple(each._version for each in weights)
+        if kept.get("changes") != changes:
+            kept.update(
+                changes=changes,
+                weights=torch.stack([widened(*each, values, bool(shape.TILED)) for each in zip(*weights, strict=True)]),
+            )
+        return (step((t.A, t.sfa), (kept["weights"], None), values),)
+
+    return run
 
 
 def widened(bits, scales, values, is_tiled):

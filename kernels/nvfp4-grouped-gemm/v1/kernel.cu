@@ -1,104 +1,84 @@
 // Products of groups transposed, B A^T: a warpgroup widens rows of a group's B in registers, which are wgmma's left
-// operand. The right one is A, which the first launch has widened, for all blocks. Up to 128 of a group's rows of A are a
-// tile with 256 of its B, and blocks have equal shares of the steps of all groups' tiles.
+// operand. The right one is A, which the first launch has widened, for all blocks. A group's rows of A are tiles of as
+// many each, up to 128, with 256 of its B, and products have 32, 64, 96 or 128 columns for them. Blocks have shares of
+// the steps of all groups' tiles that cost the same.
 #include "gemm.cuh"
 
-#include "../nvfp4-gemm/shares.cuh"
+#include "../nvfp4-gemm/plain.cuh"
 
 namespace gemm {
 
 constexpr int COLUMN_TILES = (GEMM_N + TILE - 1) / TILE;
+constexpr int NARROWEST = 32;  // products
 
-__device__ __forceinline__ int row_tiles(int rows) { return (rows + COLUMNS - 1) / COLUMNS; }
-
-// Rows of A of a group, and where its scales begin.
+// Rows of A of a group, and how they are tiles.
 struct Group {
-  int number = 0, first = 0, end = 0, scales = 0;
+  int number = -1, first = 0, end = 0;
+  int scales = 0;  // where its scales begin, in rows
 
   __device__ __forceinline__ void go_to_next(const int* ends) {
-    scales += GEMM_TILED ? row_tiles(end - first) * 128 : end - first;
+    scales += GEMM_TILED ? (end - first + 127) / 128 * 128 : end - first;
     first = end;
-    end = ends[++number];
+    end = ends[++number + 1];
   }
+
+  __device__ __forceinline__ int row_tiles() const { return (end - first + COLUMNS - 1) / COLUMNS; }
+  __device__ __forceinline__ int rows() const { return (end - first + row_tiles() - 1) / max(row_tiles(), 1); }
+  __device__ __forceinline__ int tiles() const { return row_tiles() * COLUMN_TILES; }
+
+  // Of columns of a product, in units of the narrowest one's.
+  __device__ __forceinline__ int columns() const { return (rows() + NARROWEST - 1) / NARROWEST; }
+
+  // Of a step: what it takes beside its products is about half of the narrowest ones.
+  __device__ __forceinline__ int cost() const { return 2 * columns() + 1; }
 };
 
-// Up to 128 rows of a group and 256 rows of its B, by its number: a group's tiles follow each other, first those with
-// the same rows of B.
-struct Tile {
-  Group group;
-  int first_row, first_column;
+struct Work : PlainWork {
+  static constexpr int DEAREST = (2 * COLUMNS / NARROWEST + 1) * GRAIN;
+  static constexpr bool OF_WHOLE = false;
 
-  __device__ __forceinline__ Tile(const int* ends, int number) {
-    int tiles = 0;
-    do {
-      number -= tiles;
-      group.go_to_next(ends);
-      tiles = row_tiles(group.end - group.first) * COLUMN_TILES;
-    } while (number >= tiles);
-    const int of_rows = row_tiles(group.end - group.first);
-    first_row = group.first + number % of_rows * COLUMNS;
-    first_column = number / of_rows * TILE;
-  }
-};
-
-struct Work {
-  static constexpr int TAIL_STEPS = 0;
-
-  const unsigned char *B, *scales;
   const int* ends;
-  char* widened;
-  __half* C;
-  long long rows_sfb;
-  int tiles;
+  int groups;
 
-  static __device__ __forceinline__ int count(const int* ends, int groups) {
-    int tiles = 0;
-    for (int group = 0; group < groups; ++group) tiles += row_tiles(ends[group + 1] - ends[group]) * COLUMN_TILES;
-    return tiles;
+  __device__ __forceinline__ int all() const {
+    int number;
+    return find(-1, -1, number).before;
   }
 
-  __device__ __forceinline__ LeftTile left(int number) const {
-    const Tile tile(ends, number);
-    return left_tile(widened, tile.first_row, tile.group.end - tile.first_row);
-  }
+  __device__ __forceinline__ Tile at(int cost, int& number) const { return find(-1, cost, number); }
+  __device__ __forceinline__ Tile tile(int number) const { return find(number, -1, number); }
 
-  static __device__ __forceinline__ int column(const Tile& tile, int each, int warp) {
-    return tile.first_column + (each * WARPS + warp) * 16;
-  }
-
-  // Behind the last column there is nothing to multiply; such a warp repeats the last 16.
-  __device__ __forceinline__ void right(RightSource (&sources)[EACH], int number, int step, int warp, int lane) const {
-    const Tile tile(ends, number);
-    const long long group = tile.group.number - 1;
-    const int piece = lane % 4;
-#pragma unroll
-    for (int each = 0; each < EACH; ++each) {
-      const int row = min(column(tile, each, warp), GEMM_N - 16) + lane / 4 * 2;
-      sources[each] = {B + (group * GEMM_N + row) * (GEMM_K / 2) + step * STEP_BYTES + piece * 16,
-                       scales + group * rows_sfb * SCALES +
-                           scale_place(row + piece / 2, step * STEP_SCALES + piece % 2 * 4)};
+  template <typename Call>
+  __device__ __forceinline__ void with_columns(const Tile& tile, Call call) const {
+    switch (tile.columns / NARROWEST) {
+      case 1: return call(Columns<32>());
+      case 2: return call(Columns<64>());
+      case 3: return call(Columns<96>());
+      default: return call(Columns<128>());
     }
   }
 
-  __device__ __forceinline__ float gate(float sum) const { return sum; }  // there is none
-
-  // A lane's two neighbours in each of 32 rows, for each 64 of a warpgroup's.
-  __device__ __forceinline__ void finish(const Sums& sums, int number, int warp, int lane) const {
-    const Tile tile(ends, number);
-    const int rows = min(tile.group.end - tile.first_row, COLUMNS);
-#pragma unroll
-    for (int each = 0; each < EACH; ++each) {
-      const int at_column = column(tile, each, warp) + lane / 4 * 2;
-      if (at_column >= GEMM_N) break;
-#pragma unroll
-      for (int i = 0; i < COLUMNS / 4; ++i) {
-        if (i % 8 == 0) __syncwarp();  // no more predicates at once than there are registers for
-        const int row = i / 2 * 8 + lane % 4 * 2 + i % 2, at = i / 2 * 4 + i % 2;
-        if (row < rows)
-          *reinterpret_cast<unsigned*>(C + static_cast<size_t>(tile.first_row + row) * GEMM_N + at_column) =
-              rounded(sums[each][at] * FROM_BOTH, sums[each][at + 2] * FROM_BOTH);
+ private:
+  // A tile by its number, or by one of its costs among all, or, if there is neither, what is behind all tiles. Tiles of
+  // a group with the same rows of B follow each other.
+  __device__ __forceinline__ Tile find(int wanted, int cost, int& number) const {
+    int tiles = 0, before = 0;
+    Group group;
+    while (group.number + 1 < groups) {
+      group.go_to_next(ends);
+      const int each = group.cost() * STEPS, behind = before + group.tiles() * each;
+      if (wanted >= 0 ? wanted < tiles + group.tiles() : cost >= 0 && cost < behind) {
+        const int of_group = wanted >= 0 ? wanted - tiles : (cost - before) / each, of_rows = group.row_tiles();
+        const int row = group.first + of_group % of_rows * group.rows();
+        number = tiles + of_group;
+        return {group.number, of_group / of_rows * TILE, row, min(group.end - row, group.rows()),
+                group.columns() * NARROWEST, before + of_group * each, group.cost()};
       }
+      tiles += group.tiles();
+      before = behind;
     }
+    number = tiles;
+    return {0, 0, 0, 0, 0, before, 1};
   }
 };
 
@@ -114,8 +94,9 @@ extern "C" __global__ void __launch_bounds__(256)
   if (row >= T) return;
   Group group;
   while (row >= group.end) group.go_to_next(ends);
-  const int of_group = row - group.first, first = group.first + of_group / COLUMNS * COLUMNS;
-  widen_words(left_tile(widened, first, group.end - first), row - first, A + static_cast<size_t>(row) * (GEMM_K / 2),
+  const int of_group = row - group.first, first = group.first + of_group / group.rows() * group.rows();
+  widen_words(left_tile(widened, first, min(group.end - first, group.rows())), row - first,
+              A + static_cast<size_t>(row) * (GEMM_K / 2),
               reinterpret_cast<const unsigned char*>(sfa) + static_cast<long long>(group.scales) * SCALES, of_group,
               thread % WIDENING);
 }
@@ -127,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(gemm::THREADS, 1)
   using namespace gemm;
   extern __shared__ __align__(1024) char bytes[];
   const auto* const scales = reinterpret_cast<const unsigned char*>(sfb);
-  const Work work = {B, scales, ends, widened, C, rows_sfb, Work::count(ends, static_cast<int>(G))};
+  const Work work = {{B, scales, rows_sfb, widened, C}, ends, static_cast<int>(G)};
   multiply_share(*reinterpret_cast<Memory*>(bytes), work, {parts, arrived}, uniform(threadIdx.x / WARP),
                  static_cast<int>(threadIdx.x) % WARP);
 }
