@@ -34,7 +34,8 @@ COMPILED = [
 ]
 ARCHS = ("sm_90", "sm_100")
 # Four bf16 a lane are a row of a warp; and of each of four lanes of the products to come a thread widens a word.
-LOADS = {"gdn_epilogue_v1": 64, "gdn_layer_epilogue": 64, "nvfp4_gemm_v1_widen": 32}
+LOADS = {"gdn_epilogue_v1": 64, "gdn_layer_epilogue": 64, "nvfp4_gemm_v1_widen": 32, "nvfp4_gemm_v3_widen": 32}
+LOADS |= {"nvfp4_dual_gemm_v1_widen": 32, "nvfp4_grouped_gemm_v1_widen": 32}
 # Two rows of 128 floats a thread are the first one's idea, and more than 255 registers. What follows spills 8 to 288 B.
 SPILLING = {
     *(("decode-rowreg-w2", "gdn_decode_rowreg", arch) for arch in ("sm_90", "sm_100")),

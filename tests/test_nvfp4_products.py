@@ -309,13 +309,13 @@ KERNELS = {
     GROUPED: ("scaled", "upcast", "floor-read"),
 }
 WITH_PARAMS = {
-    GEMM: ("scaled:BN=256:BK=128", "upcast:BM=16:BN=128:BK=256:SPLIT=1", "upcast:BM=64:BK=64:SPLIT=8"),
+    GEMM: ("scaled:BN=256:BK=128", "upcast:BM=16:BN=128:BK=256:SPLIT=1", "upcast:BM=64:BK=64:SPLIT=8", "v3:BLOCKS=3"),
     GEMV: (
         *("triton:BM=16:BK=512", "triton:BM=1:BK=4096", "v2:WARPS=4:AHEAD=6:BLOCKS=1"),
         *("v2:HELD=1:WARPS=4:BLOCKS=1", "v3:WARPS=4:EACH=2:RING=1:BLOCKS=1", "floor-read:WARPS=2:EACH=1"),
     ),
-    DUAL: ("scaled:BN=32:BK=128", "upcast:BM=16:BN=128:BK=128", "floor-read:WARPS=32:EACH=1"),
-    GROUPED: ("scaled:BN=32:BK=128", "upcast:BM=16:BN=128:BK=64", "floor-read:WARPS=32:EACH=1"),
+    DUAL: ("scaled:BN=32:BK=128", "upcast:BM=16:BN=128:BK=128", "floor-read:WARPS=32:EACH=1", "v1:BLOCKS=3"),
+    GROUPED: ("scaled:BN=32:BK=128", "upcast:BM=16:BN=128:BK=64", "floor-read:WARPS=32:EACH=1", "v1:BLOCKS=3"),
 }
 TRIED = [
     *((op, kernel, PLAIN[op], FIRST if kernel == "floor-read" else ALL) for op in OPS for kernel in KERNELS[op]),
@@ -341,9 +341,7 @@ RING_2, PARTS_2 = "v2:SPLIT=1", "v2:SPLIT=2"
 AT, FEW = {GEMM: "M=37 N=16 K=512 L=2 tiled", GEMV: "M=6 K=1792 L=2"}, "M=5 N=16 K=512 L=1 plain"
 AT |= {DUAL: "M=37 N=16 K=256 tiled", GROUPED: "rows=5+0+37 N=16 K=256 tiled"}
 SPOILED = {
-    "halves of bytes exchanged in one factor": (
-        GEMM, "upcast", "widened(b, scale_b)", "widened(b >> 4, scale_b)", WRONG,
-    ),
+    "halves of bytes exchanged in a factor": (GEMM, "upcast", "widened(b, scale_b)", "widened(b >> 4, scale_b)", WRONG),
     "a stage is filled while products read it": (
         *(GEMM, RING_1, "if (step >= STAGES) wait(", "if (step < 0) wait(", UNSAFE),
     ),
@@ -373,9 +371,7 @@ SPOILED = {
     "sums in fp16": (
         *(GEMM, "upcast", "sums += tl.load(", "sums = sums.to(tl.float16).to(tl.float32) + tl.load(", WRONG),
     ),
-    "rows of the matrix before": (
-        GEMM, "scaled", "of_a = A + matrix * M", "of_a = A + (matrix - matrix % 2) * M", WRONG,
-    ),
+    "rows of the matrix before": (GEMM, "scaled", "A + matrix * M", "A + (matrix - matrix % 2) * M", WRONG),
     "scales exchanged": (GEMM, "scaled", "sfa += matrix * rows_sfa", "sfa += (1 - matrix) * rows_sfa", WRONG),
     "tiles of scales of plain ones": (GEMM, "scaled", "if TILED:", "if not TILED:", WRONG),
     "a sign that stays where it was": (GEMM, RING_1, "0x70007000", "0x00007000", WRONG),
@@ -398,6 +394,10 @@ SPOILED = {
         *(GROUPED, "scaled", "tl.cdiv(end - begin, 128) * 128 if TILED else ", "", WRONG),
     ),
     "the first group's scales for all": (GROUPED, "scaled", "sfb += group", "sfb += 0", WRONG),
+    "a part where none is looked for": (DUAL, "v1:BLOCKS=3", "place(own, own == first)", "place(own, true)", WRONG),
+    "a flag that is read too early": (DUAL, "v1:BLOCKS=3", "__syncthreads();\n  if (!is", "if (!is", UNSAFE),
+    "the first scales": (GROUPED, "v1:BLOCKS=3", "scales + matrix * rows_sfb", "scales + 0 * rows_sfb", WRONG),
+    "the tile after the last one that is told": (GEMM, "v3:BLOCKS=3", "number % TILES] =", "0] =", UNSAFE),
 }  # fmt: skip
 
 
