@@ -82,7 +82,7 @@ class Rotation:
         for placement in self.placements:
             flush()
             placement.run()
-            after(placement.ranges, ())
+            after(placement.ranges, self.keep(placement, ()))
             self.renew(placement)
 
     def renew(self, placement):
@@ -221,7 +221,7 @@ def test_cupti_gives_every_sample_of_every_round_its_true_time(worker, plain):
 
 
 def test_every_sample_is_scrubbed_unless_the_run_is_plain(worker):
-    launches = 3 * (30 + 20 + 2 * (PLACES + WARM_UPS))
+    launches = 3 * (30 + 20 + 2 * WARM_UPS)
     worker.run(cupti)
     assert [what for what, *_ in worker.gpu.log] == ["scrub", "renew"] * launches
     worker.gpu.log.clear()

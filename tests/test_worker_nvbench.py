@@ -23,7 +23,7 @@ from gdnbench.model.status import Role, Status
 from gdnbench.store.journal import Examined, HostTimes, Refused, Sampled, StepBegun
 from gdnbench.verify import rotation
 from gdnbench.workers import cold, placement
-from gdnbench.workers.task import MOST_PLACEMENTS, Phase, Task
+from gdnbench.workers.task import Phase, Task
 
 DATA = Path(__file__).parent / "data" / "nvbench"
 RECORDED = np.load(DATA / "samples.npz")
@@ -148,7 +148,6 @@ def measure(tmp_path, monkeypatch):
             return replay.hooks[-1]
 
         monkeypatch.setattr(cold, "DitherAndScrub", between)
-        monkeypatch.setattr(nvbench, "L2Flush", lambda: lambda: None if plain else replay.log.append("flush"))
         monkeypatch.setitem(sys.modules, "cuda.bench", replay)
         monkeypatch.setattr("cuda.bench", replay, raising=False)
         ids = [each.id for each in CASES]
@@ -271,10 +270,9 @@ def test_a_case_that_replaces_a_clock_while_it_is_timed_loses_itself(measure, mo
     assert {event.round for event in events if isinstance(event, Sampled)} == {0}
 
 
-def test_a_lap_comes_first_and_what_is_done_between_samples_is_outside_the_time(measure):
+def test_what_is_done_between_samples_is_outside_the_time(measure):
     _, replay = measure(plain=False)
-    lap = ["flush", "after"] * MOST_PLACEMENTS  # flushed and scrubbed as samples are, and not timed
-    assert replay.log == [*lap, "before", "start", "stop", "after"] * ROUNDS * len(CASES)
+    assert replay.log == ["before", "start", "stop", "after"] * ROUNDS * len(CASES)
     (hooks,) = replay.hooks  # one for all cases: its random numbers must not begin anew in each round
     assert hooks.seed == 1
 
@@ -284,7 +282,7 @@ def test_every_sample_of_a_case_runs_on_other_tensors_and_those_are_scrubbed(mea
     _, replay = measure(plain=False)
     (hooks,) = replay.hooks
     for first in range(len(CASES)):
-        own = hooks.after_calls[MOST_PLACEMENTS :: MOST_PLACEMENTS + 1][first :: len(CASES)]
+        own = hooks.after_calls[first :: len(CASES)]
         assert len({ranges for ranges, _ in own}) == ROUNDS  # a fresh window in each
         assert all([tensor.shape[-1] for tensor in outputs] == [WORKLOAD.V, WORKLOAD.K] for _, outputs in own)
 

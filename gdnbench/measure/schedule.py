@@ -46,7 +46,7 @@ from gdnbench.workers.task import (
 T = TypeVar("T")
 
 GPU_ROUND_US = 25_000.0
-GPU_STATE_US = 5_000.0  # NVBench's own time for each round of a case, and the lap's
+GPU_STATE_US = 4_000.0  # NVBench's own time for each round of a case
 CPU_ROUND_US = 60_000.0
 FEWEST_SAMPLES = {"cuda": 40, "cpu": 5}
 LONGEST_CALL_US = {"cuda": 50.0, "cpu": CPU_ROUND_US / (CPU_CALLS_PER_SAMPLE * FEWEST_SAMPLES["cpu"])}

@@ -310,9 +310,7 @@ class Rotation:
         """Launches at each placement, flushed, and calls `after` with what was launched on: ranges, and own outputs."""
         for placement in self.placements:
             flush()
-            own = self._placements.own(placement.number, placement.run())
-            self._placements.keep(own)
-            after(placement.ranges, own)
+            after(placement.ranges, self.keep(placement, placement.run()))
             self.renew(placement)
 
     def next_placement(self) -> Placement:

@@ -30,11 +30,11 @@ T = TypeVar("T")
 MOST_PLACEMENTS = 32  # placements of a window
 MOST_WINDOW_BYTES = 2 << 30  # one copy of a large batch covers enough pages to average over them
 MOST_PLACED_BYTES = 16 << 30  # all windows of a workload: from B=64 on, fresh windows change nothing
-WARM_UPS = 3
-"""Untimed launches of the timer before the samples of a round, after a lap: one launch at each placement, flushed.
+WARM_UPS = MOST_PLACEMENTS + 1
+"""Untimed launches before the samples of a round: one more than a window has placements.
 
 The first launch on a placement misses all its address translations (on an H200, FLA at B=8 takes 7 % longer:
-docs/measuring.md). The lap finds them at a fifth of the price of the timer's launches, each of which the host awaits.
+docs/measuring.md), so samples begin with the second lap.
 """
 CPU_CALLS_PER_SAMPLE = 3  # two to warm up
 # Time of a cold GPU sample beside the kernel, on an H200: L2 flush, blocking kernel, scrubbing, the host.

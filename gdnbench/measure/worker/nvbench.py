@@ -23,7 +23,7 @@ from gdnbench.errors import tell_raised
 from gdnbench.model.status import Status
 from gdnbench.store.journal import BURN_IN, EventChannel, Examined, HostTimes, PassBegun, Sampled, StepBegun
 from gdnbench.verify.rotation import Rotation
-from gdnbench.workers.cold import DitherAndScrub, L2Flush, NothingBetween, choose_between
+from gdnbench.workers.cold import DitherAndScrub, NothingBetween, choose_between
 from gdnbench.workers.device import (
     CudaDevice,
     TamperingError,
@@ -56,7 +56,7 @@ def measure(
     import cuda.bench as nvbench
 
     task = passes[0][1]
-    between, flush, numbers = choose_between(task), L2Flush(), count()
+    between, numbers = choose_between(task), count()
     host_us: dict[str, list[float]] = {}
     for number, each in passes:
         for position, ids in enumerate(each.order):
@@ -69,7 +69,6 @@ def measure(
                     case_id,
                     rotations[case_id],
                     between,
-                    flush,
                     numbers,
                     host_us,
                     position,
@@ -99,7 +98,6 @@ class _Benchmark:
     case_id: str
     rotation: Rotation
     between: DitherAndScrub | NothingBetween
-    flush: L2Flush
     numbers: Iterator[int]
     host_us: dict[str, list[float]]
     position: int
@@ -119,7 +117,6 @@ class _Benchmark:
             with self.device.current():
                 timed, is_last = self.task.samples[self.case_id], self.task.is_last(self.position)
                 self.rotation.open(self.position, self._round, is_last=is_last, timed=timed)
-                self.rotation.warm_up(self.flush, self.between.after)
                 state.exec(self._sample, batched=False, timer=True)
                 checked = self.rotation.judge()
             # A launch of a compiled kernel runs no Python of its own that could replace functions.
