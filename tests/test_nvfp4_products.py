@@ -394,8 +394,7 @@ SPOILED = {
         *(GROUPED, "scaled", "tl.cdiv(end - begin, 128) * 128 if TILED else ", "", WRONG),
     ),
     "the first group's scales for all": (GROUPED, "scaled", "sfb += group", "sfb += 0", WRONG),
-    "a part where none is looked for": (DUAL, "v1:BLOCKS=3", "place(own, own == first)", "place(own, true)", WRONG),
-    "a flag that is read too early": (DUAL, "v1:BLOCKS=3", "__syncthreads();\n  return is", "return is", UNSAFE),
+    "a flag that is read too early": (DUAL, "v1:BLOCKS=3", "__syncthreads();\n  if (!is", "if (!is", UNSAFE),
     "the first scales": (GROUPED, "v1:BLOCKS=3", "scales + matrix * rows_sfb", "scales + 0 * rows_sfb", WRONG),
     "the tile after the last one that is told": (GEMM, "v3:BLOCKS=3", "number % TILES] =", "0] =", UNSAFE),
 }  # fmt: skip

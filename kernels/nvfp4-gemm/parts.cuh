@@ -35,32 +35,23 @@ __device__ __forceinline__ void leave_part(const float (&sums)[EACH][Number], fl
              make_float4(sums[each][i], sums[each][i + 1], sums[each][i + 2], sums[each][i + 3]));
 }
 
-// By all threads: whether this is the last of a tile's parts, which `comes`, or for which all others have.
-__device__ __forceinline__ bool is_last_part(int& is_last, unsigned* arrived, int others, bool comes) {
-  if (comes) __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    is_last = atomicAdd(arrived, comes ? 1u : 0u) == static_cast<unsigned>(others);
-    __threadfence();
-  }
-  __syncthreads();
-  return is_last;
-}
-
-// By all threads: leaves a part of a tile, and, where it is the last of `first` to `last` to come, finds the tile's
-// sums. Of two, the last one need not leave its own.
+// By all threads: leaves a part of a tile, and, where it is the last of `first` to `last` to come, which one thread
+// tells the others by `is_last`, finds the tile's sums.
 template <int Number>
 __device__ __forceinline__ bool add_parts(float (&sums)[EACH][Number], int& is_last, const Parts& parts, int first,
                                           int last) {
-  const int own = blockIdx.x, others = last - first;
-  const bool are_two = others == 1;  // whose order is all the same
-  float4* const place = parts.place(own, own == first);
-  if (parts.arrived == nullptr) return leave_part(sums, place), false;
-  unsigned* const arrived = parts.arrived + first;
-  if (!(are_two && is_last_part(is_last, arrived, others, false))) {
-    leave_part(sums, place);
-    if (!is_last_part(is_last, arrived, others, true)) return false;
+  const int own = blockIdx.x;
+  leave_part(sums, parts.place(own, own == first));
+  if (parts.arrived == nullptr) return false;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    is_last = atomicAdd(parts.arrived + first, 1u) == static_cast<unsigned>(last - first);
+    __threadfence();
   }
+  __syncthreads();
+  if (!is_last) return false;
+  const bool are_two = last == first + 1;  // whose order is all the same
   if (!are_two)
 #pragma unroll
     for (int each = 0; each < EACH; ++each)

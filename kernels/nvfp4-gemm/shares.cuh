@@ -2,7 +2,7 @@
 // parts of, too, goes to memory, and the last of them to come adds the parts up in order, or another launch does.
 //
 // Each warp copies its rows of B, as they are, a few steps ahead into a ring of its own, across tiles. A, which an
-// earlier launch has widened, comes in bulk copies, which warps make in turn.
+// earlier launch has widened, comes in bulk copies that one thread makes.
 #pragma once
 #include <gdnbench/phases.cuh>
 
@@ -10,7 +10,7 @@
 #include "parts.cuh"
 #include "widened.cuh"
 
-GDNBENCH_PHASE_NAMES(begin, codes, rows, products, parts, finish);
+GDNBENCH_PHASE_NAMES(begin, tile);
 
 namespace gemm {
 
@@ -77,8 +77,8 @@ struct Copies {
     if (threadIdx.x == 0 && number * STEPS < end) tell(Share(work, blockIdx.x), number);
   }
 
-  // A step's rows of B, by its number in the share, if there is one: always a group of copies. Of most steps it is known
-  // from where they stand that they begin no tile.
+  // A step's rows of B, by its number in the share, if there is one: always a group of copies. Of most steps it is
+  // known from where they stand that they begin no tile.
   __device__ __forceinline__ void copy(int number, int place, bool may_begin) {
     const int at = first + number;
     if (at < end) {
@@ -91,12 +91,12 @@ struct Copies {
 
   __device__ __forceinline__ void copy(int number) { copy(number, Places::place(number), true); }
 
-  // A step of A, if there is one, when no product reads its stage any more.
+  // By thread 0: a step of A, if there is one, when no product reads its stage any more.
   __device__ __forceinline__ void bring(int number) const { bring(number, Stages::place(number)); }
 
   __device__ __forceinline__ void bring(int number, unsigned place) const {
     const int at = first + number;
-    if (at >= end || lane != 0 || number % WARPS != warp) return;
+    if (at >= end) return;
     const Tile& tile = tile_of(at);
     const unsigned bytes = tile.rows * BAND;
     const unsigned to = shared_address(memory.stages[place]);
@@ -175,7 +175,7 @@ __device__ __forceinline__ void multiply_tail(Sums<COLUMNS>& sums, unsigned (&op
     __syncwarp();
     copies.copy(at + step + AHEAD - 1);
     copies.free(at + step - 1);
-    copies.bring(at + step - 1 + STAGES);
+    if (threadIdx.x == 0) copies.bring(at + step - 1 + STAGES);
   }
 }
 
@@ -198,21 +198,21 @@ __device__ __forceinline__ void multiply_tile(Memory& memory, const Work& work, 
     wait_for_copies<AHEAD - 2>();
     __syncwarp();  // scales are there; and all have read what the next copies overwrite
     const auto& rows = memory.rows[copies.warp];
-    const RightWords words(rows[0][place(AHEAD, 0)], copies.lane), more(rows[EACH - 1][place(AHEAD, 0)], copies.lane);
+    const RightWords words(rows[0][place(AHEAD, 0)], copies.lane);
     copies.copy(number + AHEAD - 1, place(AHEAD, AHEAD - 1), (of_round + AHEAD - 1) % GRAIN == 0);
-    GDNBENCH_PHASE(codes);
     const unsigned bands = copies.bands(number, place(STAGES, 0));
-    GDNBENCH_PHASE(rows);
     const bool adds = at > begin, frees = of_round > 0 || adds;
     multiply_step<Columns>(sums[0], operands, words, bands, adds, [&] {
       if (frees) copies.free_stage(place(STAGES, STAGES - 1));
     });
-    if (EACH > 1) multiply_step<Columns>(sums[EACH - 1], operands, more, bands, adds, [] {});
+    if (EACH > 1) {
+      const RightWords more(rows[EACH - 1][place(AHEAD, 0)], copies.lane);
+      multiply_step<Columns>(sums[EACH - 1], operands, more, bands, adds, [] {});
+    }
     // The other warps are hardly behind: they have freed the last step's stage, or are about to.
-    if (frees) copies.bring(number - 1 + STAGES, place(STAGES, STAGES - 1));
-    GDNBENCH_PHASE(products);
+    if (threadIdx.x == 0 && frees) copies.bring(number - 1 + STAGES, place(STAGES, STAGES - 1));
   };
-  static_assert(Work::TAIL_STEPS == 0 || GRAIN == 1);
+  static_assert(Work::TAIL_STEPS == 0 || GRAIN == 1, "a tail takes UNROLL=1");
 #pragma unroll 1
   for (int at = begin; at < end - Work::TAIL_STEPS; at += GRAIN) {
     // No address is worth a register from one round to another.
@@ -226,19 +226,15 @@ __device__ __forceinline__ void multiply_tile(Memory& memory, const Work& work, 
   const int last = end - 1 - copies.first;
   if constexpr (Work::TAIL_STEPS > 0) multiply_tail(sums, operands, memory, work, copies, last + 1 - Work::TAIL_STEPS);
   copies.free(last);
-  copies.bring(last + STAGES);
-  GDNBENCH_PHASE(products);
+  if (threadIdx.x == 0) copies.bring(last + STAGES);
   const SharedTile& tile = copies.tile_of(begin);
   if (!Work::OF_WHOLE && end - begin < STEPS) {
-    const bool is_found = add_parts(sums, memory.is_last, parts, tile.first_block, tile.last_block);
-    GDNBENCH_PHASE(parts);
-    if (!is_found) return;
+    if (!add_parts(sums, memory.is_last, parts, tile.first_block, tile.last_block)) return;
   }
   if (Work::TAIL_STEPS == 0)
 #pragma unroll
     for (float& sum : sums[0]) sum = work.gate(sum);
   work.finish(sums, tile, copies.warp, copies.lane);
-  GDNBENCH_PHASE(finish);
 }
 
 // By all threads of a block: its share. `work.with_columns` calls one of the functions that it is given, by how many
@@ -266,14 +262,17 @@ __device__ __forceinline__ void multiply_share(Memory& memory, const Work& work,
   prepare(memory);
 #pragma unroll 1
   for (int number = 0; number < AHEAD - 1; ++number) copies.copy(number);
-  wait_for_earlier();
-  for (int number = 0; number < STAGES; ++number) copies.bring(number);
+  if (threadIdx.x == 0) {
+    wait_for_earlier();
+    for (int number = 0; number < STAGES; ++number) copies.bring(number);
+  }
   GDNBENCH_PHASE(begin);
 #pragma unroll 1
   for (int at = first; at < copies.end;) {
     if (at > first) copies.go_on(at);
     const int end = min((at / STEPS + 1) * STEPS, copies.end);
     work.with_columns(copies.tile_of(at), TileProducts<Work>{memory, work, parts, copies, at, end});
+    GDNBENCH_PHASE(tile);
     at = end;
   }
 }

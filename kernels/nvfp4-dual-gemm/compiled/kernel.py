@@ -19,20 +19,9 @@ MOST_SHAPES = 256
 
 
 def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tensor, ...]]:
+    del params
     t, values, step = tensors, nvfp4.table(torch.float16, tensors.A.device), compiled_step(bool(shape.TILED))
-    weights = [(t.B1, t.sfb1), (t.B2, t.sfb2)]
-    if not params.WIDENED:
-        return lambda: (step((t.A, t.sfa), *weights, values),)
-    kept = {}
-
-    def run():
-        changes = tuple(each._version for pair in weights for each in pair)
-        if kept.get("changes") != changes:
-            each = [(widened(bits, scales, values, bool(shape.TILED)), None) for bits, scales in weights]
-            kept.update(changes=changes, weights=each)
-        return (step((t.A, t.sfa), *kept["weights"], values),)
-
-    return run
+    return lambda: (step((t.A, t.sfa), (t.B1, t.sfb1), (t.B2, t.sfb2), values),)
 
 
 def widened(bits, scales, values, is_tiled):
@@ -47,10 +36,7 @@ def compiled_step(is_tiled):
 
     def step(left, gate, other, values):
         a = widened(*left, values, is_tiled)
-        weights = [
-            bits if scales is None else widened(bits, scales, values, is_tiled) for bits, scales in (gate, other)
-        ]
-        x, y = (torch.mm(a, b.T, out_dtype=torch.float32) for b in weights)
+        x, y = (torch.mm(a, widened(*b, values, is_tiled).T, out_dtype=torch.float32) for b in (gate, other))
         return (silu(x) * y).half()
 
     return torch.compile(step, dynamic=False, fullgraph=True)

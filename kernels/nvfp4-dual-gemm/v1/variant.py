@@ -16,17 +16,18 @@ def _shared_bytes(shape: Shape, p: Params) -> int:
 kernel = CudaKernel(
     name="nvfp4-dual-gemm-v1",
     target="sm_90a",
+    # On an NVIDIA H200: results/evidence/20261127-105415-h200-nvfp4-dual-gemm-by-hand.
     params={
-        "BLOCKS": Param(default=132, choices=(3, 64, 96, 112, 120, 128, 132), doc="that share all steps equally"),
+        "BLOCKS": Param(default=128, choices=(3, 64, 96, 112, 120, 128, 132), doc="that share all steps equally"),
         "STAGES": Param(default=4, choices=(2, 3, 4), doc="steps of A in shared memory, 128 columns each"),
-        "AHEAD": Param(default=4, choices=(2, 3, 4), doc="steps of B1 and B2 in shared memory, all but one under way"),
-        "UNROLL": Param(default=1, choices=(1, 4), doc="steps that stand side by side in the loop"),
+        "AHEAD": Param(default=2, choices=(2, 3, 4), doc="steps of B1 and B2 in shared memory, all but one under way"),
+        "UNROLL": Param(default=4, choices=(1, 4), doc="steps that stand side by side in the loop"),
         "WARPGROUPS": Param(default=2, choices=(2,), doc="of a block, 128 rows each"),
         "ACTIVATION": Param(default="exp", choices=("exp", "tanh"), doc="silu by exp and a quotient, or tanh.approx"),
         "TAIL": Param(
             default="together",
             choices=("together", "decoupled"),
-            doc="of a tile's last steps, B1's products first, and the gate while B2's run",
+            doc="with UNROLL=1: of a tile's last steps B1's products first, and the gate while B2's run",
         ),
     },
     scratch=(

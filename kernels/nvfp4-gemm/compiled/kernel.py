@@ -18,19 +18,9 @@ MOST_SHAPES = 256
 
 
 def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tensor, ...]]:
+    del params
     t, values, step = tensors, nvfp4.table(torch.float16, tensors.A.device), compiled_step(bool(shape.TILED))
-    weights = (t.B, t.sfb)
-    if not params.WIDENED:
-        return lambda: (step((t.A, t.sfa), weights, values),)
-    kept = {}
-
-    def run():
-        changes = tuple(each._version for each in weights)
-        if kept.get("changes") != changes:
-            kept.update(changes=changes, weights=widened(*weights, values, bool(shape.TILED)))
-        return (step((t.A, t.sfa), (kept["weights"], None), values),)
-
-    return run
+    return lambda: (step((t.A, t.sfa), (t.B, t.sfb), values),)
 
 
 def widened(bits, scales, values, is_tiled):
@@ -46,9 +36,7 @@ def compiled_step(is_tiled):
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MOST_SHAPES)
 
     def step(left, right, values):
-        bits, scales = right
-        b = bits if scales is None else widened(bits, scales, values, is_tiled)
-        a = widened(*left, values, is_tiled)
+        a, b = (widened(*each, values, is_tiled) for each in (left, right))
         products = [torch.mm(one, other.T, out_dtype=torch.float32) for one, other in zip(a, b, strict=True)]
         return torch.stack(products).half()
 

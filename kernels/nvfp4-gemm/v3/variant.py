@@ -20,11 +20,12 @@ def _shared_bytes(shape: Shape, p: Params) -> int:
 kernel = CudaKernel(
     name="nvfp4-gemm-v3",
     target="sm_90a",
+    # On an NVIDIA H200: results/evidence/20261127-105602-h200-nvfp4-gemm-shares.
     params={
         "BLOCKS": Param(default=132, choices=(3, 64, 96, 112, 120, 128, 132), doc="that share all steps equally"),
         "STAGES": Param(default=4, choices=(2, 3, 4), doc="steps of A in shared memory, 128 columns each"),
-        "AHEAD": Param(default=4, choices=(2, 3, 4), doc="steps of B in shared memory, all but one under way"),
-        "UNROLL": Param(default=1, choices=(1, 4), doc="steps that stand side by side in the loop"),
+        "AHEAD": Param(default=2, choices=(2, 3, 4), doc="steps of B in shared memory, all but one under way"),
+        "UNROLL": Param(default=4, choices=(1, 4), doc="steps that stand side by side in the loop"),
         "WARPGROUPS": Param(default=2, choices=(2, 4), doc="of a block, 128 rows each, or 64"),
     },
     scratch=(

@@ -18,23 +18,10 @@ MOST_SHAPES = 256
 
 
 def bind(tensors, shape: Shape, params: Params) -> Callable[[], tuple[torch.Tensor, ...]]:
+    del params
     t, values = tensors, nvfp4.table(torch.float16, tensors.A.device)
     step = compiled_step(tuple(shape.rows), bool(shape.TILED))
-    weights = (t.B, t.sfb)
-    if not params.WIDENED:
-        return lambda: (step((t.A, t.sfa), weights, values),)
-    kept = {}
-
-    def run():
-        changes = tuple(each._version for each in weights)
-        if kept.get("changes") != changes:
-            kept.update(
-                changes=changes,
-                weights=torch.stack([widened(*each, values, bool(shape.TILED)) for each in zip(*weights, strict=True)]),
-            )
-        return (step((t.A, t.sfa), (kept["weights"], None), values),)
-
-    return run
+    return lambda: (step((t.A, t.sfa), (t.B, t.sfb), values),)
 
 
 def widened(bits, scales, values, is_tiled):
@@ -54,7 +41,7 @@ def compiled_step(rows, is_tiled):
             taken = nvfp4.tiled_rows(count) if is_tiled else count
             if count:
                 a = widened(codes[row : row + count], scales[of_scales : of_scales + taken], values, is_tiled)
-                b = bits[group] if of_bits is None else widened(bits[group], of_bits[group], values, is_tiled)
+                b = widened(bits[group], of_bits[group], values, is_tiled)
                 products.append(torch.mm(a, b.T, out_dtype=torch.float32))
             row, of_scales = row + count, of_scales + taken
         return torch.cat(products).half()

@@ -19,9 +19,9 @@ kernel = CudaKernel(
     params={
         "BLOCKS": Param(default=132, choices=(3, 64, 96, 112, 120, 128, 132), doc="that share all steps equally"),
         "STAGES": Param(default=4, choices=(2, 3, 4), doc="steps of A in shared memory, 128 columns each"),
-        "AHEAD": Param(default=4, choices=(2, 3, 4), doc="steps of B in shared memory, all but one under way"),
+        "AHEAD": Param(default=3, choices=(2, 3, 4), doc="steps of B in shared memory, all but one under way"),
         "UNROLL": Param(default=1, choices=(1, 4), doc="steps that stand side by side in the loop"),
-        "WARPGROUPS": Param(default=2, choices=(2, 4), doc="of a block, 128 rows each, or 64"),
+        "WARPGROUPS": Param(default=2, choices=(2,), doc="of a block, 128 rows each"),
     },
     scratch=(
         TensorSpec("widened", ("T", "K"), "fp16"),
