@@ -12,6 +12,7 @@ from gdnbench.catalog.new import make_kernel
 from gdnbench.model.case import CodeState, same_sources
 
 SLOTS = list(product(("decode-split", "verify-rollback", "verify-tree"), ("floor-copy", "floor-empty", "v1")))
+SHARED = "nvfp4-gemm-v3 nvfp4-dual-gemm-v1 nvfp4-grouped-gemm-v1"
 STATES = [
     *product(("decode-pool", "kda-decode", "verify"), ("floor-copy", "floor-empty", "v1", "v2")),
     ("verify", "v3"),
@@ -32,7 +33,8 @@ def copied(tmp_path_factory):
     ("header", "kernels"),
     [
         ("include/gdn/cluster.cuh", "kda-layer-v1"),
-        ("include/gdn/products.cuh", "fp8-gemm-pos-v1 fp8-gemm-pos-v2 nvfp4-gemm-v1 nvfp4-gemm-v2"),
+        ("include/gdn/products.cuh", f"fp8-gemm-pos-v1 fp8-gemm-pos-v2 nvfp4-gemm-v1 nvfp4-gemm-v2 {SHARED}"),
+        ("nvfp4-gemm/shares.cuh", SHARED),
         ("include/gdn/channel_decays.cuh", " ".join(["kda-decode-v2", "kda-verify-v2", *CHANNELS])),
         ("include/gdn/state_rows.cuh", " ".join([*CHANNELS, *(f"{op}-{each}" for op, each in STATES)])),
         ("fp8-gemm-pos/persistent.cuh", "fp8-gemm-pos-v1 fp8-gemm-pos-v2"),
