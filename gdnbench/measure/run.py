@@ -59,8 +59,10 @@ from gdnbench.workers.task import Phase, Task
 Record = Callable[[Event], None]
 MEMORY_SHARE = 0.6  # share of the GPU's memory for tensors; the rest is for libraries and kernels' allocations
 CPU_MEMORY_BYTES = 8 << 30
-_NEEDED_LATER = ("scipy.special", "pandas", "pyarrow.parquet")
+_NEEDED_LATER = ("scipy.special", "pandas")
 """Modules of verdicts and tables, imported (a second) while the parent only waits for workers."""
+_FOR_SAMPLES = "pyarrow.parquet"
+"""As these, where samples are stored, which a score does not do."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ class Session:
         smallest = min((case.workload for case in self.cases), default=None) if self.gpu is None else None
         interpreted = tuple(case for case in built if case.workload == smallest and interpreter_of(case, self.catalog))
         self.observer(PhaseBegun("check", len(pending) + len(interpreted)))
-        needed = _NEEDED_LATER[: 2 if self.settings.looks else None]  # no samples of a score are stored
+        needed = _NEEDED_LATER if self.settings.looks else (*_NEEDED_LATER, _FOR_SAMPLES)
         threading.Thread(target=lambda: [*map(import_module, needed)], daemon=True).start()
         task = self._task(Phase.INTERPRET, interpreted)
         warm = self.warm is not None
