@@ -3,7 +3,8 @@
 `python -m benchmarks.laps RUN` reads the samples of a run of `--samples 64`, two for each of a round's 32 placements,
 and prints for each case and timer by how much the first 32 of a round exceed the others, in per cent, with the 95 %
 interval over rounds. `laps.csv` has what H200s gave, by what came before a round's samples: 33 launches of the timer's
-own, or a lap that launched once at each placement, flushed or not, and then three of the timer's own.
+own, or a lap that launched once at each placement, flushed or not, and then three of the timer's own. Today NVBench has
+the first, and CUPTI a lap and one flushed launch (the last twelve rows).
 """
 
 from __future__ import annotations
