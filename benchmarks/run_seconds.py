@@ -1,8 +1,9 @@
 """How long a run of all kernels takes on a GPU, by phase, with an empty build cache and with what that run left.
 
 `python -m benchmarks.run_seconds [OP [SHAPE]]` prints the seconds that `run.json` has. `run-seconds.csv` has what three
-H100s and an H200 (hosts of several kinds) took for the 34 kernels and floors of decode at B=1, as changes went in: those that a run announces, `inputs` and `cupti` of the first two rows being processes of their own, and `all` the
-command but for Python's start. A benchmark, not a test: the figures depend on the machine.
+H100s and an H200 (hosts of several kinds) took for the 34 kernels and floors of decode at B=1, as changes went in. Its
+phases are those that a run announces, `inputs` and `cupti` of the first two rows being processes of their own, and
+`all` is the command but for Python's start. A benchmark, not a test: the figures depend on the machine.
 """
 
 from __future__ import annotations
