@@ -135,7 +135,7 @@ def watch_sources(catalog: Catalog, label: str) -> SourceWatcher:
     raise UnknownNameError(f"there is no kernel {name}", "`gdnbench list` shows every kernel")
 
 
-_POLL_S = 0.2
+_POLL_S = 0.05  # a look at the sources takes a millisecond
 
 
 def score_on_save(request: ScoreRequest, gpu: Gpu | None, most: int, *, warm: bool, json: bool, quiet: bool) -> None:
