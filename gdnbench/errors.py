@@ -23,7 +23,7 @@ class ExitCode(IntEnum):
         return member
 
     OK = 0, "everything requested was done"
-    REGRESSION = 1, "a measured regression, or a finding of lint"
+    REGRESSION = 1, "a measured regression, or a rule that is broken"
     USAGE = 2, "a wrong option, name or value"
     WRONG_NUMBERS = 3, "a kernel's numbers are wrong"
     NOISY = 4, "could not measure well enough to answer"

@@ -42,7 +42,6 @@ _PANELS = {
         ),
     ),
     "Write": (
-        VerbRow("lint", "Read kernels' Triton for a mistake that no compiler tells. Needs no GPU."),
         VerbRow("verify", "Hold kernels against a float64 oracle.", gpu=True),
         VerbRow("score", "Build, check and measure one kernel against one other until the verdict is clear."),
         VerbRow("ledger", "Write experiments down, list them, show one, or close one by what was measured."),

@@ -210,7 +210,6 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, Kept]] = {
         "test_cli_contest.py::test_an_element_that_our_gates_refused_may_decide_it": 4,
         "test_cli_inspect.py::test_beside_a_revision": 0,
         "test_cli_inspect_schedule.py::test_a_kernel_that_does_not_build_is_told_and_exit_code_6": 0,
-        "test_cli_lint.py::test_the_kernels_of_every_op_are_meant_where_none_is_named": 0,
         "test_cli_ncu_for_model.py::test_the_largest_comes_first_of_every_kind_that_is_ranked": 4,
         "test_cli_outcome.py::test_any_terminal_shows_every_character_in_as_many_columns": (
             "words0-ascii",

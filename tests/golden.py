@@ -145,7 +145,6 @@ LATER = {
     "ncu-for-model-diff": (f"ncu --import {NCU['v1']} --diff {NCU['v4']} --for-model", "80"),
     "proton": (f"proton --import {PROTON}", f"{WIDTHS} json"),
     "phases": (f"proton --import {STAMPS}", f"{WIDTHS} json"),
-    "lint": ("lint decode-v1 decode-v9", "80 json"),
     "ledger": ("ledger", "60 80 120 json"),
     "ledger-entry": ("ledger 1", "80 json"),
     "ledger-restore": ("ledger restore 1 --to mine", "80 json"),
@@ -256,7 +255,7 @@ CHECKED = {
     "verify-wrong": ("verify test-nan --gpu cpu --shape B=1 --seed 1", "80 json"),
     "ready": ("verify gemm-torch --ready --gpu cpu", "80 json"),
     "exchange-export": ("exchange export gemm-torch --to set", "80 json"),
-    "lint-specimen": ("lint lint-t10-bad", f"{WIDTHS} json"),
+    "verify-moved": ("verify rows-moved --gpu cpu --seed 1", "80"),
 }
 """Kernels of the tests, on the CPU."""
 
@@ -303,7 +302,6 @@ MADE = {
 TOOLS: dict[str, tuple[str, dict[str, object]]] = {
     "list": ("list", {"kernel": "decode-v4,decode-triton"}),
     "list-all": ("list", {"op": "nvfp4-gemv"}),
-    "lint": ("lint", {"kernel": "decode-v1"}),
     "verify": ("verify", {"kernel": "decode-reference", "gpu": "cpu", "shape": "B=1", "seed": 1}),
     "inspect": ("inspect", {"kernel": "decode-v4", "arch": "sm_90"}),
     "inspect-against": ("inspect", {"kernel": "decode-v4", "arch": "sm_90", "against": "decode-v1"}),

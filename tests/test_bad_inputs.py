@@ -36,7 +36,6 @@ BASE = {
     "exchange import": [DEFINITION, SOLUTION, "--op", "decode", "--name", "decode-a", "--to", "kernels"],
     "ncu": ["decode-v4"],
     "proton": ["decode-triton"],
-    "lint": ["decode-v4"],
     "verify": ["decode-v4"],
     "run": ["-k", "decode-v4"],
     "sweep": ["decode-v4", "-p", "WARPS=4"],

@@ -152,7 +152,6 @@ RUN = "20261121-104427-h200-decode-plain-2"
                 ("compare", RUN, "20261121-104526"),
                 ("explain", "decode-v1", "--from", str(recording("decode-v1-B1"))),
                 ("inspect", "decode-v4", "--arch", "sm_90"),
-                ("lint", "decode-v9,decode-triton"),
             ],
             HEAVY,
         ),

@@ -22,7 +22,6 @@ ENDS = {
 }
 VERBS = {
     "list": (("list",), "gdnbench.verbs.list.find_kernels"),
-    "lint": (("lint", "decode-v4"), "gdnbench.catalog.catalog.load_catalog"),
     "runs": (("runs",), "gdnbench.store.overview.overview"),
     "cache": (("runs", "cache", "clean"), "gdnbench.codegen.cache.clean"),
     "doctor": (("doctor", "--gpu", "cpu"), "gdnbench.doctor.checks.run_checks"),

@@ -108,7 +108,6 @@ def test_a_new_op_lists_lints_and_verifies_at_once_and_its_kernels_can_be_copied
         "rms-norm-triton": "triton",
     }
     assert {each["kernel"]: each.get("language") for each in listed} == languages
-    assert gdnbench("lint", "--op", "rms-norm").code == 0
     verified = gdnbench("verify", "--op", "rms-norm", "--gpu", "cpu", "--json")
     assert verified.code == 0, verified.err
     gates = json.loads(verified.out)["gates"]

@@ -41,9 +41,7 @@ def test_an_oracle_that_fails_is_told_of_the_numerics(root, command_line, given,
     assert told in " ".join((out + err).split())
 
 
-@pytest.mark.parametrize(
-    "words", [("verify", "twice-*", "--gpu", "cpu"), ("lint", "--op", "twice"), ("inspect", "twice-g*")]
-)
+@pytest.mark.parametrize("words", [("verify", "twice-*", "--gpu", "cpu"), ("inspect", "twice-g*")])
 def test_a_glob_of_folders_that_do_not_load_says_why(root, command_line, words):
     for folder in (root / "twice").iterdir():
         if folder.is_dir():
@@ -64,7 +62,6 @@ def test_a_glob_of_folders_that_do_not_load_says_why(root, command_line, words):
         *(("list", *more) for more in (["twice"], ["--op", "twice"], ["twice-good"], ["twice-g*"])),
         ("inspect", "twice-good"),
         ("score", "twice-good"),
-        ("lint", "--op", "twice"),
         ("new", "twice-mine", "--from", "twice-good"),
         ("exchange", "export", "--op", "twice", "--to", "files"),
     ],

@@ -37,7 +37,6 @@ ENDED = {
     "verify": (("verify", "test-slow", "--gpu", "cpu"), signal.SIGTERM),
     "run": (("run", "test-slow", *CPU, *LONG, "--out", "{home}/results"), signal.SIGHUP),
     "inspect": (("inspect", "decode-triton"), signal.SIGTERM),
-    "lint": (("lint", "decode-v4"), signal.SIGTERM),
     "export": (("exchange", "export", "decode-v4", "--to", "{home}/exported"), signal.SIGTERM),
     "elsewhere": (("verify", "test-slow", "--gpu", "cpu", "--on", "here"), signal.SIGTERM),
 }

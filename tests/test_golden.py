@@ -149,7 +149,7 @@ def go_to(place, home, monkeypatch, command):
     elif place == "machine":
         monkeypatch.setattr("gdnbench.doctor.checks.run_checks", lambda *_: CHECKS)
     elif place == "checked":
-        bring_kernels(home, monkeypatch, "toys", "adversarial/cpu", "adversarial/both", "specimens/lint")
+        bring_kernels(home, monkeypatch, "toys", "adversarial/cpu", "adversarial/both", "specimens/moved")
         monkeypatch.setenv("PYTHONPATH", python_path(ROOT, ADVERSARIAL))
     elif place == "made":
         return make(home, *command.split()[1:])

@@ -74,10 +74,10 @@ def test_a_client_is_told_how_to_work_and_of_every_tool(server):
     assert len(INSTRUCTIONS.splitlines()) == 11
     listed = {tool.name: tool for tool in server.portal.call(server.session.list_tools).tools}
     assert list(listed) == [
-        *("list", "lint", "verify", "inspect", "score", "run", "sweep", "ncu", "explain", "compare", "show"),
+        *("list", "verify", "inspect", "score", "run", "sweep", "ncu", "explain", "compare", "show"),
         *("try", "ledger", "ready"),
     ]
-    assert listed["lint"].annotations.read_only_hint
+    assert listed["list"].annotations.read_only_hint
     assert not listed["try"].annotations.read_only_hint
     for tool in listed.values():
         assert tool.description
@@ -188,7 +188,7 @@ def test_run_measures_keeps_the_run_and_tells_how_far_it_is(server):
 
 
 def test_what_is_no_tool_and_no_parameter_is_said(server):
-    with pytest.raises(MCPError, match="no tool 'shell'; there are list, lint, verify"):
+    with pytest.raises(MCPError, match="no tool 'shell'; there are list, verify"):
         server.call("shell", command="ls")
     told = server.call("show", runs="main")
     assert told.is_error

@@ -129,8 +129,6 @@ MEANT = {
     "list all": {*GEMM, "decode-mine"},
     "list --op decode": {"decode-mine"},
     "list decode-v9 decode-mine": {"decode-v9", "decode-mine"},
-    "lint": {*GEMM, "decode-mine"},
-    "lint decode-v9": {"decode-v9"},
     "run --dry-run --gpu cpu --op decode": {"decode-mine", "decode-reference"},
     "run --dry-run --gpu cpu decode-reference": {"decode-reference"},
     "run --dry-run --gpu cpu --kernel all --op gemm": {"gemm-torch", "gemm-tuned"},

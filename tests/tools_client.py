@@ -15,7 +15,6 @@ from typing import Any
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from committed import EVIDENCE, ROOT
 from faults import ADVERSARIAL, FORKING, python_path
-from lint_data import SPECIMENS
 from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
@@ -83,8 +82,8 @@ def make_project(folder: Path) -> Path:
 
 
 def kernel_folders() -> str:
-    """Kernels that misbehave or have a mistake, beside the bundled ones."""
-    return os.pathsep.join(map(str, (*(ADVERSARIAL / name for name in ("cpu", "both")), SPECIMENS)))
+    """Kernels that misbehave, beside the bundled ones."""
+    return os.pathsep.join(map(str, (ADVERSARIAL / name for name in ("cpu", "both"))))
 
 
 def environment(project: Path, *, forks: bool) -> dict[str, str]:

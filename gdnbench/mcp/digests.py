@@ -207,13 +207,6 @@ def _param(param: Any) -> str:
     return f"{param['default']}{choices}"
 
 
-def digest_findings(document: Any, call: Call) -> Digest:
-    """Makes a row per finding of lint."""
-    rows = [pick(finding, "kernel path line code message remedy") for finding in document["findings"]]
-    read = {"kernels": len(document["kernels"]), "files": len(document["files"]), "silenced": document["silenced"]}
-    return _digest("findings", rows, {"read": read}, call.offset, call.more)
-
-
 def digest_ledger(document: Any, call: Call) -> Digest:
     """Makes a row per entry, oldest first, or one entry with the printed change of its sources, line by line."""
     if "entries" in document:

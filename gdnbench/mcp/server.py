@@ -200,7 +200,7 @@ INSTRUCTIONS = """\
 gdnbench benchmarks GPU kernels that run for microseconds. Kernels are folders under kernels/, which you edit yourself.
 `list` has the kernels with their ideas and params. Copy the nearest one, and change one thing at a time.
 `verify` first: a kernel whose numbers are wrong gets no time. It needs no GPU, and neither does `inspect`.
-`lint` reads Triton for moved loads. `ledger` has what was tried, and `try` writes down what a change should do.
+`ledger` has what was tried, and `try` writes down what a change should do.
 `score` after each change: one verdict against the kernel to beat. `run` measures several and keeps the run for `show`.
 `inspect` tells registers, spills and dependent loads, and with `against` what a change did to the code.
 `explain` ranks what takes the time and says what to try next: from hardware counters, after `ncu`.

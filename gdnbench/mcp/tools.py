@@ -10,7 +10,6 @@ from gdnbench.mcp.digests import (
     digest_comparison,
     digest_counters,
     digest_explained,
-    digest_findings,
     digest_inspected,
     digest_kernels,
     digest_ledger,
@@ -107,14 +106,6 @@ TOOLS = (
 Begin here. A kernel whose folder does not load is listed as broken, with the reason.""",
         _offer("kernel op library offset"),
         digest_kernels,
-    ),
-    Tool(
-        "lint",
-        """Read kernels' Triton for loads that may move before a store, which no compiler tells. Runs nothing.
-Gives file, line, rule, what is wrong and the remedy of each finding; none is no proof that a kernel is right.""",
-        _offer("kernel! op offset"),
-        digest_findings,
-        meanings={0: "no findings", 1: "there are findings"},
     ),
     Tool(
         "verify",

@@ -23,7 +23,6 @@ from gdnbench.inspect.compiled import (
     gpu_size_of,
 )
 from gdnbench.inspect.quantities import exit_code, find_violations, parse_rules
-from gdnbench.lint.check import lint_kernels
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import CONTEST_SUITE
 from gdnbench.model.gpu import Gpu
@@ -33,6 +32,7 @@ from gdnbench.model.status import INVARIANCES, Status
 from gdnbench.process.events import Observer
 from gdnbench.profile.sanitizer import LIMIT_STEPS, PROGRAM, SanitizerCheck, SanitizerTool, need_sanitizer_on
 from gdnbench.verify import preflight
+from gdnbench.verify.moved_loads import moved_loads
 from gdnbench.verify.preflight import Verification
 from gdnbench.wording import plural
 
@@ -289,16 +289,11 @@ def _where(verification: Verification) -> str:
 
 
 def check_source(candidate: Candidate) -> ReadyCheck:
-    """Applies lint to the kernel's sources in Triton."""
-    result = lint_kernels(candidate.catalog, [candidate.op.name], candidate.label)
-    silenced = f"; {result.silenced} silenced by a comment" if result.silenced else ""
-    command = candidate.command("lint")
-    if not result.findings:
-        found = (
-            f"no findings in {plural(len(result.files), 'file')}{silenced}" if result.files else "none of it is Triton"
-        )
-        return passed(f"it loads; {found}", command)
-    first = result.findings[0]
-    more = f" (and {len(result.findings) - 1} more)" if len(result.findings) > 1 else ""
-    message = f"{first.place.path.name}:{first.place.line}: {first.code} {first.message}{more}{silenced}"
-    return failed(message, command, result.exit_code)
+    """Looks for loads in the kernel's Triton that may be issued before a store."""
+    _, variant = find_variant(candidate.catalog, candidate.op.name, candidate.label)
+    found = moved_loads(candidate.catalog, variant.kernel)
+    command = candidate.command("verify")
+    if not found:
+        return passed("it loads; no load in Triton may move before a store", command)
+    more = f" (and {len(found) - 1} more)" if found[1:] else ""
+    return failed(f"{found[0]}{more}", command, ExitCode.REGRESSION)

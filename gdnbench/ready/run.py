@@ -195,7 +195,7 @@ def _check_sanitizer(candidate: Candidate, verified: Verified) -> ReadyCheck:
 
 
 CHECKLIST: Mapping[str, tuple[tuple[str, ...], Callable[[Candidate, Verified], ReadyCheck]]] = {
-    "source": (("lint",), lambda it, _: check_source(it)),
+    "source": (("verify",), lambda it, _: check_source(it)),
     "build": (("inspect", "--fail-on", RULE), lambda it, _: check_build(it)),
     "numbers": (("verify",), _check_numbers),
     "sanitizer": (("verify", "--sanitize"), _check_sanitizer),

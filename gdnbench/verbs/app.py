@@ -26,6 +26,7 @@ MOVED = {
     "contest": "show --contest",
     "export": "exchange export",
     "import": "exchange import",
+    "lint": "verify",
     "merge": "",
     "nsys": "",
     "phases": "proton",

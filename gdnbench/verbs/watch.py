@@ -15,11 +15,10 @@ from gdnbench.catalog.catalog import Catalog, load_catalog
 from gdnbench.catalog.entry import include_path, label_parts
 from gdnbench.catalog.request import slug_of
 from gdnbench.catalog.select import find_broken, resolve_op
-from gdnbench.errors import GdnbenchError, SameSourcesError, UnknownNameError, UsageError
-from gdnbench.lint.check import LintFinding, lint_kernels
+from gdnbench.errors import SameSourcesError, UnknownNameError, UsageError
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
-from gdnbench.process.events import CaseChecked, CommandEvent, NoteMade, Observer
+from gdnbench.process.events import CaseChecked, CommandEvent, Observer
 from gdnbench.render.console import data_console
 from gdnbench.score.plan import NoVerdict, Score, ScoreRequest, Turn, with_revision
 from gdnbench.score.run import check_quickly, score_kernel
@@ -46,15 +45,11 @@ class ScoreHistory:
     def take(self, observer: Observer) -> Turn:
         """Scores the sources; what an earlier turn had and is gone counts as broken: the next save may mend it.
 
-        First it tells what lint finds, and a kernel that an interpreter finds wrong has its score at once.
+        A kernel that an interpreter finds wrong has its score at once.
         """
         begun, begun_s = datetime.now().astimezone(), time.monotonic()
         catalog = load_catalog()
-        of_source: list[str] = []
         try:
-            for finding in self._lint(catalog):
-                of_source.append(f"{finding.place.path.name}:{finding.place.line}: {finding.code} {finding.message}")
-                observer(NoteMade(of_source[-1]))
             arguments = (*with_revision(catalog, self.request, observer), self.gpu, observer)
             score = check_quickly(*arguments, warm=self.warm) or score_kernel(*arguments, warm=self.warm)
         except SameSourcesError as error:  # the next save may change them
@@ -65,17 +60,9 @@ class ScoreHistory:
                 raise
             score = self._broken(catalog, error)
         seconds = {**score.seconds, "all": time.monotonic() - begun_s}
-        score = replace(score, seconds=seconds, warnings=(*of_source, *score.warnings))
-        turn = Turn(len(self.done) + 1, begun, score)
+        turn = Turn(len(self.done) + 1, begun, replace(score, seconds=seconds))
         self.done.append(turn)
         return turn
-
-    def _lint(self, catalog: Catalog) -> tuple[LintFinding, ...]:
-        request = self.request
-        try:
-            return lint_kernels(catalog, [resolve_op(catalog, request.op, [request.kernel])], request.kernel).findings
-        except GdnbenchError:  # the score says why
-            return ()
 
     def _broken(self, catalog: Catalog, error: UsageError) -> Score:
         """Returns a score with the reason why the folder does not load, or else the error's message."""

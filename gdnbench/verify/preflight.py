@@ -29,6 +29,7 @@ from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.journal import IMPORT_STEP, Event, Examined, PreflightVerdicts, Started, StepBegun, checked_event
 from gdnbench.store.settings import Settings
+from gdnbench.verify.moved_loads import moved_loads
 from gdnbench.workers.supervision import WaitingWorkers, WorkerOutcome, run_concurrently, supervise, worker_environment
 from gdnbench.workers.task import Phase, Task
 
@@ -206,6 +207,10 @@ def verify_variants(
         if catalog.entries[case.variant.kernel].kernel.unsupported_reason(case.workload)
     }
     able = {label: workload for label, entry in refusing.items() if (workload := entry.able_workload())}
+    for case in cases:
+        if moved := moved_loads(catalog, case.variant.kernel):
+            verdict = verified.checked[case.id]
+            verified.checked[case.id] = replace(verdict, notes=(*verdict.notes, *moved))
     paths = {each.profile: str(each.path) for each in captured}
     return replace(verified, able=able, captured=paths, quick=quick, invariance=invariance)
 

@@ -4,14 +4,12 @@ import torch
 def make_inputs(workload, seed, device, scenario):
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(workload.M, workload.N, generator=generator).bfloat16()
-    return {"x": x.to(device), "w": torch.eye(workload.N, device=device)}
+    return {"x": x.to(device), "total": torch.zeros(workload.M, device=device)}, {}
 
 
 def oracle(tensors, scalars):
-    x = tensors["x"].double()
-    return {"y": x, "total": x.sum(1)}
+    return {"y": 2 * tensors["x"].double() + 1}
 
 
 def roundoff(tensors, scalars):
-    x = tensors["x"].double().abs()
-    return {"y": x, "total": x.shape[1] ** 0.5 * x.sum(1)}
+    return {"y": 2 * tensors["x"].double().abs() + 1}

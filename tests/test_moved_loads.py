@@ -1,38 +1,73 @@
-"""The rule finds its example and not the one beside it, and nothing in a kernel of the catalog."""
+"""Loads that Triton may issue before a store: found in the example, not beside it, nor in a kernel of the catalog."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 from bundled import CATALOG
-from lint_data import SPECIMENS, Bench, lines_of, lint_specimen
 
-from gdnbench.lint.check import CODE, lint_kernels
+from gdnbench.catalog.catalog import load_catalog
+from gdnbench.model.kernel import TritonKernel
+from gdnbench.verify.moved_loads import moved_loads
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "lint.md").read_text()
+SPECIMENS = Path(__file__).parent / "specimens" / "moved"
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "interpreting.md").read_text()
+DECLARED = """from gdnbench import Param, TritonKernel
+kernel = TritonKernel(
+    name="test-source", entry="rows", params={"STAGES": Param(default=1, choices=(1, 2))}, grid=lambda workload, p: (1,)
+)
+"""
 
 
 @pytest.fixture
-def bench(tmp_path):
-    return Bench(tmp_path)
+def lines_of(tmp_path):
+    """Gives the lines that are found in a source of Triton functions, of which `rows` is the kernel's."""
+
+    def find(source):
+        folder = tmp_path / "kernels" / "rows" / "mine"
+        folder.mkdir(parents=True)
+        for name in ("op.py", "numerics.py"):
+            shutil.copy(SPECIMENS / "rows" / name, folder.parent)
+        (folder / "kernel.py").write_text(f"import triton\nimport triton.language as tl\n{source}")
+        (folder / "variant.py").write_text(DECLARED)
+        found = moved_loads(load_catalog([tmp_path / "kernels"]), "test-source")
+        return [int(each.split(":")[1]) for each in found]
+
+    return find
 
 
-def test_it_finds_its_example_and_nothing_where_the_mistake_is_mended():
-    (finding,) = lint_specimen("lint-t10-bad").findings
-    assert (finding.code, finding.place.line, finding.place.column) == (CODE, 12, 29)
-    assert "store in line 10 of a loop of num_stages=3" in finding.message
-    assert lint_specimen("lint-t10-good").findings == ()
+def test_the_example_is_found_and_nothing_where_the_mistake_is_mended():
+    catalog = load_catalog([SPECIMENS])
+    (found,) = moved_loads(catalog, "rows-moved")
+    assert found.startswith("kernel.py:12: the load of y follows its store in line 10 of a loop of num_stages=3")
+    assert moved_loads(catalog, "rows-kept") == ()
 
 
 def test_nothing_is_found_in_a_kernel_of_the_catalog():
-    result = [lint_kernels(CATALOG, [op], "all") for op in CATALOG.ops]
-    assert sum(len(each.files) for each in result) > 10
-    assert not any(each.findings or each.silenced for each in result)
+    names = [name for name, entry in CATALOG.entries.items() if isinstance(entry.kernel, TritonKernel)]
+    assert len(names) > 10
+    assert not any(moved_loads(CATALOG, name) for name in names)
 
 
 def test_the_page_shows_the_example_that_is_tested():
-    example = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
-    assert example in (SPECIMENS / "rows" / "t10_bad" / "kernel.py").read_text()
+    example = re.search(r"```python\n(.*?)```", PAGE[PAGE.index("### Loads that may move") :], re.DOTALL)[1]
+    assert example in (SPECIMENS / "rows" / "moved" / "kernel.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("comment", "silenced"),
+    [
+        ("", False),
+        ("  # gdnbench: loads in order: it is small", True),
+        ("  # noqa: E501  # gdnbench:loads in order, zeros", True),
+        ("  # gdnbench: loads in order", False),
+        ("  # gdnbench: loads in order --", False),
+        ("\n        # gdnbench: loads in order: of the line above", False),
+    ],
+)
+def test_a_comment_that_says_why_silences_its_line(lines_of, comment, silenced):
+    assert bool(lines_of(loop(STORE, f"{LOAD}{comment}"))) != silenced
 
 
 def loop(*body, stages="num_stages=3", before=()):
@@ -74,9 +109,9 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_accesses_are_followed_in_the_order_of_the_source(bench, name):
+def test_accesses_are_followed_in_the_order_of_the_source(lines_of, name):
     source, lines = SOURCES[name]
-    assert lines_of(bench.triton(source)) == lines
+    assert lines_of(source) == lines
 
 
 @pytest.mark.parametrize(
@@ -90,6 +125,6 @@ def test_accesses_are_followed_in_the_order_of_the_source(bench, name):
         "tl.store()\n        tl.load(*[y])\n        tl.load(pointer=y)",
     ],
 )
-def test_a_strange_statement_stops_nothing(bench, statement):
+def test_a_strange_statement_stops_nothing(lines_of, statement):
     source = loop(statement, STORE, LOAD)
-    assert source.count("\n") + 2 in lines_of(bench.triton(source))
+    assert source.count("\n") + 2 in lines_of(source)
