@@ -107,7 +107,10 @@ _PANELS = {
     ),
     "Manage": (
         VerbRow("runs", "List or delete stored runs; show or clean the build cache."),
-        VerbRow("targets", "List the machines that commands can run on; add one."),
+        VerbRow(
+            "targets",
+            "List the machines that commands can run on: the targets of `gdnbench.toml`.",
+        ),
         VerbRow("exchange", "Write kernels as files of flashinfer-bench; make kernels of such files."),
         VerbRow("mcp", "Serve the verbs as tools of the Model Context Protocol, for a language model.", "serve:mcp"),
     ),

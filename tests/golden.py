@@ -149,7 +149,6 @@ LATER = {
     "ledger-entry": ("ledger 1", "80 json"),
     "ledger-restore": ("ledger restore 1 --to mine", "80 json"),
     "targets": ("targets", TABLES),
-    "targets-init": ("targets init lab --ssh gpu2 --gpu h200 --project", "80"),
     "new": ("new decode-mine --from decode-v4 --to mine", "80 json"),
     "new-floor": ("new decode-f1 --from decode-floor-copy --to mine", "80"),
     "new-op": ("new --op rms-norm --to mine", "80"),

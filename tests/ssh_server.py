@@ -16,13 +16,13 @@ import asyncssh
 async def serve(folder):
     async def execute(session):
         home = folder / "home"
-        slurm = {name: value for name, value in os.environ.items() if name.startswith(("SLURM_", "LD_LIBRARY_"))}
+        libraries = {name: value for name, value in os.environ.items() if name.startswith("LD_LIBRARY_")}
         environment = {
             "HOME": str(home),
             "PATH": os.environ["PATH"],
             "TMPDIR": str(folder),
             "OMP_NUM_THREADS": "1",
-            **slurm,
+            **libraries,
         }
         shell = await asyncio.create_subprocess_exec(
             "/bin/sh", "-c", session.command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=home, env=environment

@@ -51,7 +51,6 @@ BASE = {
     "runs cache": [],
     "mcp": [],
     "targets": [],
-    "targets init": ["lab", "--ssh", "gpu1"],
 }
 
 

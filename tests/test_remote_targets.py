@@ -97,7 +97,7 @@ def test_several_targets_or_none_are_an_error_that_lists_them(here, gpus):
     assert "--on one" in several.value.hint
     with pytest.raises(GpuNotFoundError, match=r"three \(h200, b200\)") as none:
         choose_target("rtx9999")
-    assert "targets init NAME --ssh HOST --gpu rtx9999" in none.value.hint
+    assert 'host = "HOST"' in none.value.hint
 
 
 def test_the_gpu_there_must_be_what_was_asked_for_or_what_the_target_is_said_to_have(here):
@@ -108,27 +108,17 @@ def test_the_gpu_there_must_be_what_was_asked_for_or_what_the_target_is_said_to_
     assert requested_models(lab, "cpu") == []
 
 
-def test_init_writes_a_target_that_list_shows_and_keeps_what_was_there(here):
-    path = write(user_config().parent, "# mine\n" + farm("old", "a100"))
-    added = answer("targets", "init", "lab.two", "--ssh", 'me@a "b"', "--gpu", "h200", "--gpu", "b200")
-    assert added.code == 0, added.err
-    assert "gdnbench doctor --on lab.two" in added.out
-    assert path.read_text().startswith("# mine\n" + farm("old", "a100"))
+def test_a_list_has_targets_of_both_files_and_says_how_to_name_one(here):
+    none = answer("targets")
+    assert "no targets" in none.out
+    assert 'by [targets.lab] with kind = "ssh"' in " ".join(none.out.split())
+    write(user_config().parent, farm("old", "a100"))
+    write(here, farm("new", "h200", "b200"))
     rows = json.loads(answer("targets", "--json").out)
     assert [(row["name"], row["kind"], row["host"], row["gpus"]) for row in rows] == [
         ("old", "ssh", "old.example", ["a100"]),
-        ("lab.two", "ssh", 'me@a "b"', ["h200", "b200"]),
+        ("new", "ssh", "new.example", ["h200", "b200"]),
     ]
-    again = answer("targets", "init", "old", "--ssh", "x")
-    assert again.code == 2
-    assert "has a target old" in again.err
-    refused = answer("targets", "init", "new", "--ssh=-oProxyCommand=x")
-    assert refused.code == 2
-    assert "host: Expected text of another form" in refused.err
-    assert choose_target("b200").name == "lab.two"
-    assert answer("targets", "init", "new", "--ssh", "x", "--gpu", "h100", "--project").code == 0
-    assert (here / "gdnbench.toml").is_file()
-    assert "new" in answer("targets").out
 
 
 def test_on_does_not_go_with_files_that_are_here_nor_with_a_target_that_is_not(here):

@@ -1,15 +1,9 @@
-"""Runs a command on the target that has its GPU: sends the job, relays its worker's events, downloads its output.
-
-On a cluster, `srun` starts the worker on a node. `srun` stays here, or on the login node, for as long as the job runs,
-so progress is live, Ctrl-C reaches the worker, and the exit code is the worker's. What is finished lies in the target's
-folder, which nodes and login node share.
-"""
+"""Runs a command on the target that has its GPU: sends the job, relays its worker's events, downloads its output."""
 
 from __future__ import annotations
 
 import io
 import os
-import re
 import secrets
 import select
 import shlex
@@ -21,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from subprocess import PIPE, Popen, TimeoutExpired
 from types import FrameType
 
@@ -45,13 +39,7 @@ from gdnbench.process.events import (
 from gdnbench.remote.environment import Prepared, prepare, put_files
 from gdnbench.remote.host import Host, last_line, shell
 from gdnbench.remote.job import INPUTS, JOB, OUT, RemoteJob, run_id
-from gdnbench.remote.targets import (
-    NamedTarget,
-    SlurmTarget,
-    format_targets,
-    load_targets,
-    targets_with,
-)
+from gdnbench.remote.targets import HOW_TO_ADD, NamedTarget, format_targets, load_targets, targets_with
 from gdnbench.remote.transfer import ExpectedOutput, OriginFolders, fetch, files_under
 from gdnbench.render.console import without_commands
 from gdnbench.verb_table import VERBS
@@ -66,7 +54,6 @@ _BEAT_S = 10.0
 _POLL_S = 0.2
 _END_S = 10.0
 _CHUNK = 1 << 16
-_QUEUED = re.compile(r"srun: job (\d+) queued and waiting")
 
 _WORK = """
 cd "$1" || exit 1
@@ -85,61 +72,30 @@ class JobOutcome:
     printed: str
 
 
-@dataclass(frozen=True)
-class Launcher:
-    """What starts a worker on another machine, `srun`; `cancel` ends leftovers, `hint` is for no start."""
-
-    argv: tuple[str, ...]
-    cancel: tuple[str, ...]
-    hint: str
-
-
-def slurm_launcher(named: NamedTarget, target: SlurmTarget, folder: str) -> Launcher:
-    """Returns the launcher of a job; its folder's name is the job's, by which it is cancelled."""
-    name = f"gdnbench-{PurePosixPath(folder).name}"
-    return Launcher(
-        ("srun", "--ntasks=1", "--unbuffered", *target.options, f"--job-name={name}"),
-        ("scancel", "--quiet", f"--name={name}"),
-        f"see the options of [targets.{named.name}] in {named.file}, and that nodes see its workdir",
-    )
-
-
-def run_job(
-    ready: Prepared,
-    folder: str,
-    observer: Observer,
-    run_opened: Callable[[str], None],
-    launcher: Launcher | None = None,
-) -> JobOutcome:
+def run_job(ready: Prepared, folder: str, observer: Observer, run_opened: Callable[[str], None]) -> JobOutcome:
     """Runs the job that lies in `folder`, an absolute path, to its end; Ctrl-C stops it, and keeps what is finished.
 
     `observer` gets its progress, `run_opened` the ids of the runs that it begins. Raises ConnectionLostError if the
     host is no longer reached, MachineError if the worker cannot be started, KeyboardInterrupt at a second Ctrl-C.
     """
-    argv = [*(launcher.argv if launcher else ()), *shell(_WORK, folder, ready.package, ready.python)]
-    try:
-        with tempfile.TemporaryFile() as errors:
-            process = ready.host.start(argv, stdin=PIPE, stdout=PIPE, stderr=errors)
-            relay = _Relay(process, observer, run_opened, errors.fileno(), ready.host.name)
-            try:
-                ended = relay.run()
-                if ended:
-                    with suppress(TimeoutExpired):  # a launcher that is killed may leave its job behind
-                        process.wait(_END_S)
-            finally:
-                kill(process)
-            if ended is None:
-                errors.seek(0)
-                reason = last_line(errors.read().decode(errors="replace"))
-                if relay.has_received:
-                    raise ConnectionLostError(f"the connection to {ready.host.name} was cut: {reason}")
-                hint = f"is there an interpreter at {ready.python}, with gdnbench's requirements?"
-                message = f"gdnbench does not start on {ready.host.name}: {reason}"
-                raise MachineError(message, launcher.hint if launcher else hint)
-    finally:
-        if launcher:
-            with suppress(OSError):
-                ready.host.run(launcher.cancel)
+    argv = shell(_WORK, folder, ready.package, ready.python)
+    with tempfile.TemporaryFile() as errors:
+        process = ready.host.start(argv, stdin=PIPE, stdout=PIPE, stderr=errors)
+        relay = _Relay(process, observer, run_opened)
+        try:
+            ended = relay.run()
+            if ended:
+                with suppress(TimeoutExpired):
+                    process.wait(_END_S)
+        finally:
+            kill(process)
+        if ended is None:
+            errors.seek(0)
+            reason = last_line(errors.read().decode(errors="replace"))
+            if relay.has_received:
+                raise ConnectionLostError(f"the connection to {ready.host.name} was cut: {reason}")
+            hint = f"is there an interpreter at {ready.python}, with gdnbench's requirements?"
+            raise MachineError(f"gdnbench does not start on {ready.host.name}: {reason}", hint)
     return JobOutcome(ended.code, tuple(ended.folders), relay.printed.getvalue())
 
 
@@ -148,10 +104,6 @@ class _Relay:
     process: Popen[bytes]
     observer: Observer
     run_opened: Callable[[str], None]
-    errors: int
-    host: str
-    errors_read: int = 0
-    is_queued: bool = False
     stops: int = 0
     sent_stops: int = 0
     beat_s: float = field(default_factory=time.monotonic)
@@ -175,8 +127,6 @@ class _Relay:
         while True:
             self._pass_on_stops()
             ready, _, _ = select.select([output], [], [], _POLL_S)
-            if not self.has_received:
-                self._report_queue()
             if not ready:
                 if self.process.poll() is not None:
                     return None
@@ -193,18 +143,9 @@ class _Relay:
                 if ended:
                     return ended
 
-    def _report_queue(self) -> None:
-        # By its own offset: the process writes at that of the file, which it shares.
-        text = os.pread(self.errors, _CHUNK, self.errors_read)
-        lines, line_feed, _ = text.rpartition(b"\n")
-        self.errors_read += len(lines) + len(line_feed)
-        for queued in _QUEUED.finditer(lines.decode(errors="replace")):
-            self.is_queued = True
-            self.observer(StepChanged(f"job {queued[1]} waits in the queue of {self.host}"))
-
     def _pass_on_stops(self) -> None:
         if self.stops > self.sent_stops:
-            if self.sent_stops or (self.is_queued and not self.has_received):
+            if self.sent_stops:
                 raise KeyboardInterrupt
             self.sent_stops = self.stops
             self.observer(NoteMade("stopping; what is finished is copied back (Ctrl-C again leaves it there)"))
@@ -280,10 +221,8 @@ class Forwarded:
         jobs = f"{ready.workdir}/jobs"
         self._send(ready, jobs, name)
         self.leftover = folder = f"{jobs}/{name}"
-        target = self.named.target
-        launcher = slurm_launcher(self.named, target, folder) if isinstance(target, SlurmTarget) else None
         try:
-            outcome = run_job(ready, folder, observer, self._note_run, launcher)
+            outcome = run_job(ready, folder, observer, self._note_run)
             # Runs are known by their folders, too: one may have been resumed by the start of its id.
             parts = [path.partition("/") for path in outcome.folders]
             self.runs = [run_id(Path(run)) for parent, _, run in parts if parent == RESULTS.name] or self.runs
@@ -343,8 +282,7 @@ def choose_target(gpu: str) -> NamedTarget | None:
             raise UsageError(message, f"name one: --on {(own or having)[0].name}") from error
         others = load_targets()
         reason = f"No target has one: {format_targets(others.values()) if others else 'none is known'}."
-        hint = f"gdnbench targets init NAME --ssh HOST --gpu {gpu} adds one; {error.hint}"
-        raise GpuNotFoundError(f"{error.message} {reason}", hint) from error
+        raise GpuNotFoundError(f"{error.message} {reason}", f"{HOW_TO_ADD}; {error.hint}") from error
     return None
 
 

@@ -6,13 +6,12 @@ with the project, and its targets are taken by their names, with `--on`.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -26,6 +25,8 @@ from gdnbench.wording import nearest_names
 WORKDIR = "~/.cache/gdnbench-jobs"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _FIX = "see docs/remote.md"
+HOW_TO_ADD = 'gdnbench.toml names a machine by [targets.lab] with kind = "ssh", host = "HOST", gpus = ["h200"]'
+"""How to name a target in `gdnbench.toml`."""
 
 Line = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
 SshName = Annotated[str, msgspec.Meta(min_length=1, max_length=300, pattern=r"^[^-\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*\Z")]
@@ -52,22 +53,8 @@ class LocalTarget(_Machine, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """This machine, with an interpreter of its own if it names one."""
 
 
-SlurmOption = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^-[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*\Z")]
-"""An option of srun's with its value, `--gres=gpu:b200:1`: a word without a dash would be the program to run."""
-
-
-class SlurmTarget(_Machine, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="slurm"):
-    """A cluster, on which Slurm's `srun` runs commands; its nodes share the file system that `workdir` is on.
-
-    `login` is the host to submit from, as in the user's ssh config, empty where srun is here.
-    """
-
-    login: SshName | Literal[""] = ""
-    options: list[SlurmOption] = []
-
-
-Target = SshTarget | LocalTarget | SlurmTarget
-KINDS = ("ssh", "slurm", "local")
+Target = SshTarget | LocalTarget
+KINDS = ("ssh", "local")
 
 
 @dataclass(frozen=True)
@@ -81,13 +68,7 @@ class NamedTarget:
     @property
     def described(self) -> str:
         """Its kind and host: `ssh gpu1`."""
-        match self.target:
-            case SshTarget(host=host):
-                return f"ssh {host}"
-            case SlurmTarget(login=login):
-                return f"slurm {login}".rstrip()
-            case LocalTarget():
-                return "local"
+        return f"ssh {self.ssh_host}" if self.ssh_host else "local"
 
     @property
     def is_own(self) -> bool:
@@ -104,11 +85,7 @@ class NamedTarget:
     @property
     def ssh_host(self) -> str:
         """The host that ssh is to reach; empty for none."""
-        match self.target:
-            case SshTarget(host=host) | SlurmTarget(login=host):
-                return host
-            case LocalTarget():
-                return ""
+        return self.target.host if isinstance(self.target, SshTarget) else ""
 
 
 def user_config() -> Path:
@@ -161,9 +138,9 @@ def target_named(name: str) -> NamedTarget:
     if name not in targets:
         known = f"there are {', '.join(targets)}" if targets else "there is none"
         near = nearest_names(name, targets, most=1, cutoff=0.5)
-        shown = name if _NAME.fullmatch(name) else "NAME"
-        meant = f"did you mean {near[0]}?" if near else f"gdnbench targets init {shown} --ssh HOST writes one"
-        raise UnknownNameError(f"there is no target {name}: {known}", meant)
+        raise UnknownNameError(
+            f"there is no target {name}: {known}", f"did you mean {near[0]}?" if near else HOW_TO_ADD
+        )
     return targets[name]
 
 
@@ -180,23 +157,8 @@ def first_target() -> str:
 
 
 def format_targets(targets: Iterable[NamedTarget]) -> str:
-    """Formats targets: `lab (h200), farm (b200)`."""
+    """Formats targets: `lab (h200), den (b200)`."""
     return ", ".join(f"{each.name} ({', '.join(each.target.gpus) or 'no GPU named'})" for each in targets)
-
-
-def add_target(path: Path, name: str, fields: Mapping[str, Any]) -> None:
-    """Adds a target to a file, made if missing; UsageError if it exists or the fields are not a target's."""
-    if name in read_targets(path):
-        raise UsageError(f"{path} has a target {name}", "choose another name, or edit the file")
-    _target(path, name, dict(fields))
-    if not is_text(json.dumps(dict(fields), ensure_ascii=False)):
-        raise UsageError(f"a value of {name} is not UTF-8", "a file in TOML cannot hold it")
-    before = path.read_text(encoding="utf-8") if path.is_file() else ""
-    gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
-    quoted = f'"{name}"' if "." in name else name
-    lines = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in fields.items())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{before}{gap}[targets.{quoted}]\n{lines}", encoding="utf-8")
 
 
 def is_text(text: str) -> bool:
