@@ -6,12 +6,10 @@ baseline.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from statistics import median
 
 import numpy as np
 
@@ -53,7 +51,7 @@ class HistoryRow:
     """The kernel in one run.
 
     `ratio` is kernel time / anchor time, paired by round. `since` is the last run before that was measured the same
-    way, empty if there is none; `change` the time before / the time now, and `causes` what else changed since.
+    way, empty if there is none; `change` the time before / the time now.
     """
 
     run: StoredRun
@@ -63,8 +61,6 @@ class HistoryRow:
     since: str = ""
     change: Comparison | None = None
     kind: TimeKind = TimeKind.STREAM
-    scatter: float = float("nan")
-    causes: Mapping[str, ConditionChange] = field(default_factory=dict)
 
     @property
     def is_step(self) -> bool:
@@ -76,15 +72,13 @@ class HistoryRow:
 class History:
     """A kernel at one workload on one GPU model, oldest run first; `left_out` older runs have no row.
 
-    `anchor` is the label of the case that ratios are taken to, empty if no run has one; `scatter` the relative standard
-    deviation of one run's time where nothing changed, without the change of the whole run, NaN if unknown.
+    `anchor` is the label of the case that ratios are taken to, empty if no run has one.
     """
 
     label: str
     gpu: str
     workload: Workload
     anchor: str
-    scatter: float
     margin: float
     rows: tuple[HistoryRow, ...]
     left_out: int = 0
@@ -111,9 +105,7 @@ def history_of(
     followed = _Followed(having, label, workload, anchor)
     first = 0 if newest is None else max(len(having) - newest, 0)
     rows = [followed.row(place, margin) for place in range(first, len(having))]
-    scatters = [row.scatter for row in rows if not math.isnan(row.scatter)]
-    scatter = median(scatters) if scatters else math.nan
-    return History(label, gpu, workload, anchor, scatter, margin, tuple(rows), first)
+    return History(label, gpu, workload, anchor, margin, tuple(rows), first)
 
 
 def _without_damaged(
@@ -138,7 +130,7 @@ class _Followed:
     def row(self, place: int, margin: float) -> HistoryRow:
         run, case = self._having[place]
         figure, ratio = self._in_run(place)
-        changes = self._changes(place - 1, place) if place else {}
+        changes = self._changes(place) if place else {}
         row = HistoryRow(run=run, figure=figure, ratio=ratio, changes=changes)
         method = method_of(run, case)  # of another method a change may be the method's
         peers = (each for each in reversed(range(place)) if method_of(*self._having[each]) == method)
@@ -151,18 +143,10 @@ class _Followed:
         change = runs.change(old, figure, kind)
         assert change  # both have rounds
         speedup = change.speedup(CONFIDENCE)
-        return replace(
-            row,
-            since=before.name,
-            change=Comparison(speedup, judge(speedup, margin)),
-            kind=kind,
-            # The components after those of the rounds are of a difference of two runs.
-            scatter=math.sqrt(sum(part.value for part in change.components[2:]) / 2.0),
-            causes=self._changes(peer, place),
-        )
+        return replace(row, since=before.name, change=Comparison(speedup, judge(speedup, margin)), kind=kind)
 
-    def _changes(self, before: int, after: int) -> dict[str, ConditionChange]:
-        old, new = ((self._having[each][0], self._in_run(each)[0]) for each in (before, after))
+    def _changes(self, place: int) -> dict[str, ConditionChange]:
+        old, new = ((self._having[each][0], self._in_run(each)[0]) for each in (place - 1, place))
         return changes_between(old, new, self._anchor)
 
     def _in_run(self, place: int) -> tuple[Figure, Interval | None]:

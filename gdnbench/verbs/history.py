@@ -106,15 +106,13 @@ def history(
 
 _SIDE_BY_SIDE = "set its runs side by side: gdnbench compare RUN RUN"
 _RUN_ID_START = 15  # characters, `20260102-030405`: enough to name a run on the command line
-_WIDE_ENOUGH_FOR_DATES = 120  # characters; there, the table has dates, whole ids and cards
-_WIDE_ENOUGH_FOR_CHANGES = 72  # characters; there, what changed is folded beside the ratio
 
 
 def _answer(histories: Sequence[History], results: Path) -> Answer:
     tables = [_data(history) for history in histories]
     return Answer(
         tables=tables,
-        text=lambda width: _text(histories, width),
+        text=lambda _: _text(histories),
         document=lambda: {"histories": [table.document for table in tables]},
         next=_next(histories, results),
     )
@@ -156,40 +154,29 @@ def _data(history: History) -> Table[HistoryRow]:
         "shape": history.workload.cells,
         "anchor": history.anchor,
         "margin": history.margin,
-        "scatter": history.scatter,
     }
     return Table(columns, history.rows, head=head, rows_key="rows")
 
 
-def _text(histories: Sequence[History], width: int) -> Iterator[Block]:
+def _text(histories: Sequence[History]) -> Iterator[Block]:
     for history in histories:
         yield ""
         title = Text(f"{history.label} {history.workload} on {history.gpu}", style="bold")
-        if not math.isnan(history.scatter):
-            title.append(f"  scatter from run to run {history.scatter:.2%}", style="not bold dim")
-        yield Table(_shown(history, width), history.rows, title, notes=list(_notes(history)))
+        yield Table(_shown(history), history.rows, title, notes=list(_notes(history)))
     yield _legend(histories[-1])
 
 
-def _shown(history: History, width: int) -> list[Column[HistoryRow]]:
-    from gdnbench.analyse.comparison import card_of
-
-    wide, narrow = width >= _WIDE_ENOUGH_FOR_DATES, width < _WIDE_ENOUGH_FOR_CHANGES
+def _shown(history: History) -> list[Column[HistoryRow]]:
     kernel_us = [row.figure.kernel_time.time_us if row.figure.kernel_time else math.nan for row in history.rows]
-    unit, ratio = time_unit(kernel_us), f"/ {_anchor(history)}"
-    times_us = dict(zip(map(id, history.rows), kernel_us, strict=True))
-    date: Column[HistoryRow] = Column("", lambda row: row.run.timestamp[:16].replace("T", " "), "date")
+    unit, times_us = time_unit(kernel_us), dict(zip(map(id, history.rows), kernel_us, strict=True))
     kernel: Column[HistoryRow] = Column("", lambda row: unit.text(times_us[id(row)]), f"kernel {unit.name}", right=True)
-    card: Column[HistoryRow] = Column("", lambda row: card_of(row.run), "card")
     return [
-        *([date] if wide else []),
-        Column("", lambda row: row.run.name if wide else _short_id(row), "run"),
-        Column("", _commit, "commit", drop=3 if narrow else 0),
+        Column("", _short_id, "run"),
+        Column("", _commit, "commit", drop=3),
         *([] if all(map(math.isnan, kernel_us)) else [kernel]),
-        Column("", lambda row: row.ratio, ratio, show=_ratio, drop=1 if narrow else 0, right=True),
-        Column("", lambda row: row.change, "step", show=_step, drop=2 if narrow else 0, right=True),
-        *([card] if wide else []),
-        Column("", _changed, "changed", fold=True, drop=4 if narrow else 0),
+        Column("", lambda row: row.ratio, f"/ {_anchor(history)}", show=_ratio, drop=1, right=True),
+        Column("", lambda row: row.change, "step", show=_step, drop=2, right=True),
+        Column("", _changed, "changed", fold=True, drop=4),
     ]
 
 
@@ -198,8 +185,6 @@ def _notes(history: History) -> Iterator[Note]:
         shown = len(history.rows)
         yield Note(f"the last {shown} of {shown + history.left_out} runs: --all shows the others, too", "legend")
     for row in history.rows:
-        if row.is_step:
-            yield Note(_step_line(row))
         if row.figure.status is not Status.OK:
             reason = first_line(row.figure.reason)
             yield Note(f"{_short_id(row)}  {row.figure.status.value}: {reason}", "failure")
@@ -217,7 +202,7 @@ def _legend(history: History) -> Note:
         "one run alone: --csv has them.\n"
         f"/ {_anchor(history)}: time over that of {history.anchor} in the same rounds.\n"
         "±: 95% interval over rounds, which does not hold the scatter from run to run.\n"
-        f"STEP: the time moved by over {history.margin:.2%} since the run before of the same method,\n"
+        f"step: the time moved by over {history.margin:.2%} since the run before of the same method,\n"
         "less the launch that unchanged cases tell, by a 95% interval that holds the scatter;\n"
         "by kernel times (CUPTI) where both runs have them and their cards differ.",
         "meaning",
@@ -266,34 +251,11 @@ def _ratio(row: HistoryRow) -> Text:
 def _step(row: HistoryRow) -> Text:
     if not row.is_step or row.change is None:
         return Text("")
-    return Text(f"{1 / row.change.speedup.estimate - 1:+.1%}", style=VERDICT_STYLES[row.change.verdict])
+    speedup = row.change.speedup
+    moved, low, high = (f"{1 / end - 1:+.1%}" for end in (speedup.estimate, speedup.high, speedup.low))
+    return Text(f"{moved} ({low} to {high})", style=VERDICT_STYLES[row.change.verdict])
 
 
 def _changed(row: HistoryRow) -> str:
-    """Returns what changed since the row before, of that for which a table has room."""
-    from gdnbench.analyse.comparison import ANCHOR, CARD, METHOD, PARAMS, SOURCE
-
-    changes = row.changes
-    sources = {(True, True): "all sources", (True, False): "source", (False, True): "anchor's source"}
-    parts = [] if row.run.complete else ["partial run"]
-    if whose := sources.get((SOURCE in changes, ANCHOR in changes)):
-        parts.append(f"{whose} changed")
-    if PARAMS in changes:
-        before, after = changes[PARAMS].before.split(), changes[PARAMS].after.split()
-        parts.append(" ".join(each for each in after if each not in before) or "fewer params")
-    named = (METHOD, CARD, "driver", "triton", "cuda-bench")
-    return ", ".join([*parts, *(f"{name} {changes[name].after}" for name in named if name in changes)])
-
-
-def _step_line(row: HistoryRow) -> Text:
-    from gdnbench.analyse.comparison import CARD
-
-    assert row.change
-    verdict, speedup = row.change.verdict, row.change.speedup
-    low, high = sorted((1 / speedup.low - 1, 1 / speedup.high - 1))
-    moved = f"{abs(1 / speedup.estimate - 1):.1%} {verdict.value} than {row.since[:_RUN_ID_START]}"
-    text = Text(f"STEP  {_short_id(row)}  {moved}", style=VERDICT_STYLES[verdict])
-    causes = [name for name in row.causes if name != CARD]
-    but = " but the card" if CARD in row.causes else ""
-    why = f"; changed: {', '.join(causes)}" if causes else f"; nothing that gdnbench knows of changed{but}"
-    return text.append(f" ({low:+.1%} to {high:+.1%}){why}", style="not bold default")
+    """Names what changed since the row before; --json has the values."""
+    return ", ".join([*([] if row.run.complete else ["partial run"]), *row.changes])
