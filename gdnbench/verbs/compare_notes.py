@@ -13,17 +13,14 @@ from gdnbench.analyse.grid import GridEntry, GridRow, KeyValues
 from gdnbench.analyse.ratio import TimeRatio, is_no_kernel
 from gdnbench.analyse.run_change import LAUNCH_OF_A_HOST_US, RunChange, RunPair, TimeKind, is_additive
 from gdnbench.model.status import Status
-from gdnbench.model.workload import Workload
 from gdnbench.render.units import percent
 from gdnbench.stats.interval import Verdict
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US
-from gdnbench.stats.run_effect import RunEffect
 from gdnbench.wording import first_of as first_few
 from gdnbench.wording import plural
 
 MOST_NAMES = 8
 LONGEST_REASON = 160  # characters; CUDA reports its whole memory when it is out of it
-_DISTINCT_US = 0.02  # workloads that differ by less share one number
 _TWICE = 2.0  # standard deviations in half of a 95 % interval, about
 
 
@@ -183,7 +180,6 @@ def run_change_lines(side: SourceComparison, column: ColumnComparison) -> list[s
         for kind in TimeKind:
             if of_kind := [each for each in ratios if each[1].kind is kind]:
                 lines += _lines(f"{other} against {one}", runs, kind, of_kind)
-        lines += _missing_kernel_times(one, other, runs, ratios)
     return lines
 
 
@@ -242,24 +238,8 @@ def _taken_out(pair: str, change: RunChange, kind: TimeKind) -> str:
         return f"{pair}: kernel times of this run {math.expm1(effect.whole.mean):+.2%} as a whole, {cases}: taken out"
     if not is_additive(change.unchanged[0][1].timer):
         return f"{pair}: times of this run {math.expm1(effect.whole.mean):+.1%} as a whole, {cases}: taken out"
-    return f"{pair}: launch of this run {_launches(effect)}, {cases}: taken out"
-
-
-def _launches(effect: RunEffect) -> str:
-    # Adding 0.0 turns -0.0 into 0.0: "-0.00 µs" would look like a finding.
-    message = f"{round(effect.whole.mean, 2) + 0.0:+.2f} µs"
-    by_workload = {place: estimate.mean for place, estimate in effect.workloads.items()}
-    low, high = min(by_workload, key=by_workload.__getitem__), max(by_workload, key=by_workload.__getitem__)
-    if by_workload[high] - by_workload[low] < _DISTINCT_US:
-        return message
-    ends = [f"{by_workload[place]:+.2f} at {_workload_name(place)}" for place in (low, high)]
-    return f"{message} ({' to '.join(ends)})"
-
-
-def _workload_name(place: object) -> str:
-    """Returns the workload's name of a pair of op and workload."""
-    workload = place[1] if isinstance(place, tuple) else place
-    return str(workload) if isinstance(workload, Workload) else str(place)
+    launch_us = round(effect.whole.mean, 2) + 0.0  # turns -0.0, which would look like a finding, into 0.0
+    return f"{pair}: launch of this run {launch_us:+.2f} µs, {cases}: taken out"
 
 
 def _unknown_launch(pair: str, change: RunChange, unknown: int, of: int) -> str:
@@ -268,23 +248,3 @@ def _unknown_launch(pair: str, change: RunChange, unknown: int, of: int) -> str:
     whose = "on one card" if change.same_card else "perhaps on two hosts"
     which = "no" if unknown == of else f"for {unknown} of {of} cases no other"
     return f"{pair}: {which} unchanged case tells the launch, {whose}: ±{apart:.1f} µs are in the intervals for it"
-
-
-def _missing_kernel_times(
-    one: str, other: str, runs: RunPair, ratios: Sequence[tuple[tuple[GridEntry, GridEntry], TimeRatio]]
-) -> list[str]:
-    """Returns, if stream times are judged for want of kernel times, which side lacks them and how to get them."""
-    if runs.stream.same_card:
-        return []
-    lacking = [pair for pair, ratio in ratios if ratio.kind is TimeKind.STREAM]
-    if not lacking or not is_additive(lacking[0][1].figure.timer):
-        return []
-    sides = [
-        letter
-        for letter, place in ((one, 0), (other, 1))
-        if any(pair[place].figure.kernel_time is None for pair in lacking)
-    ]
-    return [
-        f"{other} against {one}: another card, and {' and '.join(sides)} without kernel times, so stream times are "
-        "judged; a run without --timer measures both"
-    ]

@@ -19,7 +19,6 @@ from gdnbench.render.table import Block, Column, Note, Table
 from gdnbench.render.units import (
     NAME_STYLE,
     factor,
-    percent,
     plus_minus,
     relative_half_width,
     settling_notes,
@@ -253,7 +252,7 @@ def suite_blocks(result: SuiteResult, op: str) -> Iterator[Block]:
         columns.append(Column("", lambda row: row.profile if row.comparison else "", "inputs"))
     yield ""
     title = f"suite {result.suite.name}: {_extent(result)}{_profiles(result)}"
-    notes = [*(Note(line, "legend") for line in _notes(result)), *(Note(line, "meaning") for line in _meanings(result))]
+    notes = [*(Note(line, "legend") for line in _notes(result)), _meaning(result)]
     yield Table(columns, result.rows, title=title, notes=notes)
 
 
@@ -287,22 +286,9 @@ def _notes(result: SuiteResult) -> list[str]:
     return lines
 
 
-def _meanings(result: SuiteResult) -> Iterator[str]:
-    yield f"weighted geometric means over {_workloads(result)}; paired by round"
-    yield f"slower: by more than {percent(result.margin)}, whether or not its interval tells"
-    if len(result.over) > 1:
-        yield f"best: at each workload, the fastest of {', '.join(result.over)}"
-    if len(result.profiles) > 1:
-        yield f"one distribution of inputs alone: --profile {result.profiles[0]}"
-
-
-def _workloads(result: SuiteResult) -> str:
-    """Names the workloads of the means, with their weights; for many, gives their number and where they are listed."""
-    if result.summed > MOST_NAMED:
-        rest = " that are left" if result.left_out else ""
-        return f"the suite's {result.summed} workloads{rest}, whose weights --json has"
-    weights = {each: weight for each, weight in result.suite.weights.items() if each not in result.left_out}
-    return ", ".join(f"{workload.titled} (weight {weight:g})" for workload, weight in weights.items())
+def _meaning(result: SuiteResult) -> Note:
+    best = f"; best: at each workload, the fastest of {', '.join(result.over)}" if len(result.over) > 1 else ""
+    return Note(f"weighted geometric means, whose weights --json has; paired by round{best}", "meaning")
 
 
 def _cells(row: SuiteRow) -> tuple[Text, Text]:
