@@ -101,7 +101,7 @@ _PANELS = {
         ),
     ),
     "Manage": (
-        VerbRow("runs", "List or delete stored runs; show or clean the build cache."),
+        VerbRow("runs", "List stored runs, newest first; also those that were stopped or cannot be read."),
         VerbRow(
             "targets",
             "List the machines that commands can run on: the targets of `gdnbench.toml`.",

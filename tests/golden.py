@@ -136,7 +136,6 @@ LATER = {
     "history": ("history decode-v9", f"{TABLES} md"),
     "history-all": ("history decode-v4 --all", "80"),
     "runs": ("runs", TABLES),
-    "cache": ("runs cache", TABLES),
     "report": (f"report {TRY} {NVFP4} {SWEEP} -o report.html", "html"),
     "ncu": (f"ncu --import {' '.join(NCU.values())}", TABLES),
     "ncu-one": (f"ncu --import {NCU['v4']}", "80"),
@@ -167,7 +166,6 @@ LATER = {
 WRITTEN = {
     "ledger-add": ("ledger add 'Fewer warps' -k decode-v10 --expect 'vs decode-v9 >= 1.01 at B=1'", "80 json"),
     "ledger-close": ("ledger close 11 --learned 'no change'", "80 json"),
-    "runs-delete": (f"runs delete {TRY} --yes", "80"),
 }
 """Beside the same, with the time of day in them."""
 

@@ -51,7 +51,7 @@ def asked(shell, *words):
         (["show", "hop"], {"hopper", "hopper-qk16"}, {"main"}),
         (["compare", "main", "published/b"], {"published/b200"}, {"published/contest"}),
         (["show", "main", "--chart", "r"], {"roofline"}, set()),
-        (["runs", "del"], {"delete"}, {"merge"}),
+        (["exchange", "ex"], {"export"}, {"import"}),
         (["sweep", "--baseline", "decode-tri"], {"decode-triton"}, {"decode-v4"}),
     ],
 )

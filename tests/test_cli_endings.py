@@ -23,7 +23,6 @@ ENDS = {
 VERBS = {
     "list": (("list",), "gdnbench.verbs.list.find_kernels"),
     "runs": (("runs",), "gdnbench.store.overview.overview"),
-    "cache": (("runs", "cache", "clean"), "gdnbench.codegen.cache.clean"),
     "doctor": (("doctor", "--gpu", "cpu"), "gdnbench.doctor.checks.run_checks"),
 }
 

@@ -121,7 +121,7 @@ def test_a_full_disk_behind_stdout_is_told(words):
     assert b"Exception ignored" not in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["runs", "runs cache", "targets"])
+@pytest.mark.parametrize("verb", ["runs", "targets"])
 def test_two_formats_at_once_are_refused(verb):
     done = answer(*verb.split(), "--json", "--csv", folder=HOME)
     assert (done.code, done.out) == (ExitCode.USAGE, "")

@@ -1,7 +1,5 @@
-"""`gdnbench runs`: what is stored, and what may go."""
+"""`gdnbench runs`: what is stored."""
 
-import fcntl
-import io
 import os
 from datetime import UTC, datetime, timedelta
 
@@ -37,10 +35,6 @@ def run(command_line, results):
         return command_line("runs", *words)
 
     return call
-
-
-def names(results):
-    return sorted(path.name for path in results.iterdir())
 
 
 def hide(results, **more):
@@ -82,55 +76,3 @@ def test_an_empty_folder_says_how_to_get_a_run(run):
     assert code == 0
     assert out.splitlines()[:2] == ["no runs in elsewhere", "0 runs, 0.0 MB"]
     assert out.splitlines()[2:] == ["next: gdnbench run --kernel all --out elsewhere"]
-
-
-def test_nothing_is_deleted_where_nobody_can_be_asked(run, results, monkeypatch):
-    folder = add(results, 1)
-    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    code, _, err = run("delete", folder.name)
-    assert code == 2
-    assert "--yes" in err
-    assert names(results) == [folder.name]
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-@pytest.mark.parametrize(
-    ("answer", "code", "left"), [("y\n", 0, 0), ("n\n", 130, 1), ("", 130, 1), ("yes please\n", 130, 1)]
-)
-def test_who_is_there_is_asked(run, results, monkeypatch, answer, code, left):
-    folder = add(results, 1)
-    monkeypatch.setattr("sys.stdin", Terminal(answer))
-    assert run("delete", folder.name)[0] == code
-    assert len(names(results)) == left
-
-
-@pytest.mark.parametrize("wanted", ["20", "nothing", "../x"])
-def test_a_name_that_means_none_or_several_deletes_nothing(run, results, wanted):
-    add(results, 3), add(results, 1)
-    code, _, err = run("delete", wanted, "--yes")
-    assert code == 2
-    assert "hint:" in err
-    assert len(names(results)) == 2
-
-
-def test_a_run_that_is_being_measured_stays(run, results):
-    folder = add(results, 1)
-    descriptor = os.open(folder, os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    try:
-        assert run("delete", folder.name, "--yes")[0] == 2
-    finally:
-        os.close(descriptor)
-    assert names(results) == [folder.name]
-
-
-def test_damaged_and_stopped_runs_are_deleted_too(run, results):
-    whole, damaged = add(results, 3), add(results, 1)
-    (damaged / "measurements.csv").write_text("half")
-    hide(results)
-    run("delete", damaged.name, "20260105", "--yes")
-    assert names(results) == [whole.name]

@@ -18,7 +18,7 @@ PAGES += [ROOT / "profiles" / "README.md", ROOT / "kernels" / "decode" / "README
 NEEDS_GPU = {"step", "proton", "ncu"}
 PLANNED = "the plan is made"
 MAY_FAIL = ("--fail-on",)  # a gate's answer is an answer
-GROUPS = {"exchange", "ledger", "runs"}
+GROUPS = {"exchange", "ledger"}
 OF_ONES_OWN = {"show", "history", "compare", "report", "runs"}  # runs by no name, a GPU's, or one of the reader's
 PLACEHOLDERS = re.compile(r"…|\b(FILE|ID|JOB|KERNEL|RUN|REV|HOST|MODEL|A B|X)\b|/path/to")
 COMMAND = re.compile(r"(?:\$ )?(?P<set>(?:[A-Z_]+=\S+ )*)gdnbench (?P<rest>[^#]*?)\s*(?:  #.*)?")

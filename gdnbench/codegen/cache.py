@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from gdnbench.model.gpu import Build
-from gdnbench.origin import cache_root, functions_folder, writing_cache
+from gdnbench.origin import cache_root, writing_cache
 
 _USED_AGAIN_S = 3600.0  # a use is recorded once an hour, so that most reads write nothing
 LIMIT_BYTES = 1 << 30
@@ -92,64 +92,23 @@ def _write(name: str, content: bytes) -> Path:
 
 
 @dataclass(frozen=True)
-class CacheUse:
-    """What the cache holds: builds, with the bytes of their cubins and SASS, and exported git revisions."""
-
-    folder: Path
-    builds: int
-    build_bytes: int
-    revisions: int
-    revision_bytes: int
-    limit_bytes: int
-
-    @property
-    def total_bytes(self) -> int:
-        """Bytes of builds and revisions."""
-        return self.build_bytes + self.revision_bytes
-
-
-@dataclass(frozen=True)
 class _Item:
     path: Path
     used_s: float
     size_bytes: int
 
 
-def cache_use() -> CacheUse:
-    """Returns what the cache holds now."""
-    files, revisions = _items(cache_folder()), _items(_revisions())
-    return CacheUse(
-        folder=cache_folder().parent,
-        builds=sum(item.path.suffix == ".json" for item in files),
-        build_bytes=sum(item.size_bytes for item in files),
-        revisions=len(revisions),
-        revision_bytes=sum(item.size_bytes for item in revisions),
-        limit_bytes=LIMIT_BYTES,
-    )
-
-
 def evict() -> int:
     """Brings the cache within its limit, what was not used for longest first; returns the bytes freed."""
-    total = left = cache_use().total_bytes
+    items = [*_items(cache_folder()), *_items(cache_folder().parent / "revisions")]
+    total = left = sum(item.size_bytes for item in items)
     if total > LIMIT_BYTES:
-        for item in sorted([*_items(cache_folder()), *_items(_revisions())], key=lambda item: item.used_s):
+        for item in sorted(items, key=lambda item: item.used_s):
             if left <= _LEFT_AFTER_EVICTION * LIMIT_BYTES:
                 break
             _remove(item.path)
             left -= item.size_bytes
     return total - left
-
-
-def clean() -> int:
-    """Removes all; returns the bytes freed."""
-    before = cache_use().total_bytes
-    for folder in (cache_folder(), _revisions(), byte_code_folder(), functions_folder()):
-        shutil.rmtree(folder, ignore_errors=True)
-    return before - cache_use().total_bytes
-
-
-def _revisions() -> Path:
-    return cache_folder().parent / "revisions"
 
 
 def _items(folder: Path) -> list[_Item]:

@@ -35,11 +35,6 @@ def print_answer(answer: Answer, *, json: bool = False, csv: bool = False) -> No
             print_next(console, answer.next)
 
 
-def print_line(text: str) -> None:
-    """Prints one line on stdout."""
-    print_block(data_console(), Note(text))
-
-
 def print_written(
     files: Sequence[str],
     steps: Sequence[str],

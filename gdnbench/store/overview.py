@@ -1,21 +1,19 @@
-"""Lists the folder of runs: each run as whole, stopped or damaged, and which of them may be deleted."""
+"""Lists the folder of runs: each run as whole, stopped or damaged."""
 
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from gdnbench.errors import MachineError, RunFormatError, UnknownNameError, UsageError
+from gdnbench.errors import RunFormatError
 from gdnbench.store.files import MEASUREMENTS, PARTIAL, lock_folder, quick_rows, read_document
 from gdnbench.store.find import list_runs
 from gdnbench.store.info import INFO
 from gdnbench.store.schema import CaseDocument, MachineDocument, Name, Timestamp
-from gdnbench.wording import did_you_mean
 
 
 class State(StrEnum):
@@ -61,31 +59,6 @@ class _Info(TypedDict):
 def overview(results: Path) -> list[Overview]:
     """Every run, newest first."""
     return [_overview(folder) for folder in reversed(list_runs(results, stopped=True))]
-
-
-def choose_named(runs: Sequence[Overview], names: Sequence[str], results: Path) -> list[Overview]:
-    """The runs whose ids, or starts of ids, are given; UnknownNameError if none has it, UsageError if several have."""
-    chosen: dict[str, Overview] = {}
-    for name in names:
-        matches = [run for run in runs if run.run_id == name] or [run for run in runs if run.run_id.startswith(name)]
-        if not matches:
-            hint = did_you_mean(name, [run.run_id for run in runs], "gdnbench runs lists them", cutoff=0.3)
-            raise UnknownNameError(f"no run {name} in {results}", hint)
-        if len(matches) > 1:
-            ids = ", ".join(run.run_id for run in matches[:3])
-            raise UsageError(f"{name} is the start of {len(matches)} runs: {ids}", "give more of the one that is meant")
-        chosen[matches[0].run_id] = matches[0]
-    return list(chosen.values())
-
-
-def delete_run(run: Overview) -> None:
-    """Removes a run's folder and all that is in it; UsageError while it is measured, MachineError if that fails."""
-    if _is_held(run.folder):
-        raise UsageError(f"{run.run_id} is being measured by another process", "wait for it to end, or stop it")
-    try:
-        shutil.rmtree(run.folder)
-    except OSError as error:
-        raise MachineError(f"cannot delete {run.folder}: {error.strerror}", "see its owner and mode: ls -ld") from error
 
 
 def _overview(folder: Path) -> Overview:

@@ -21,7 +21,7 @@ _EXIT_CODES = "  \n".join(f"{code.value}: {code.meaning}" for code in ExitCode)
 
 MOVED = {
     "project": "",
-    "cache": "runs cache",
+    "cache": "",
     "calibrate": "doctor --calibrate",
     "contest": "show --contest",
     "export": "exchange export",

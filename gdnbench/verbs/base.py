@@ -259,14 +259,13 @@ def _is_number(hint: Any) -> bool:
     return hint is int or any(map(_is_number, get_args(hint)))
 
 
-def make_group(name: str, summary: str, *, alone: bool = True) -> typer.Typer:
-    """A verb that has verbs of its own; with `alone` it may be called without one, else that prints its help."""
+def make_group(name: str, summary: str) -> typer.Typer:
+    """A verb that has verbs of its own; without one it prints its help."""
     return typer.Typer(
         name=name,
         cls=_Group,
         help=summary,
-        invoke_without_command=alone,
-        no_args_is_help=not alone,
+        no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=MARKUP,
     )

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from gdnbench.model.workload import Workload
 
 
-exchange = make_group(
-    "exchange", "Write kernels as files of flashinfer-bench; make kernels of such files.", alone=False
-)
+exchange = make_group("exchange", "Write kernels as files of flashinfer-bench; make kernels of such files.")
 
 
 @exchange.command(cls=Verb)
