@@ -76,8 +76,6 @@ def test_a_damaged_run_is_a_warning_that_names_it(run, stepped):
         ([KERNEL, "--shape", "B=3"], "there are B=1 qk4_v8"),
         ([KERNEL, "--shape", "3"], "sets no axis"),
         ([KERNEL, "--shape", "heads=wide"], "no heads"),
-        ([KERNEL, "--margin", "-1"], "a margin lies between 0 and 1"),
-        ([KERNEL, "--margin", "nan"], "a margin lies between 0 and 1"),
         ([KERNEL, "--op", "attention"], "there is no op attention"),
     ],
 )

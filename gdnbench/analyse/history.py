@@ -247,12 +247,6 @@ def _has_time(run: StoredRun, label: str) -> bool:
     return any(case.has_time for case in run.cases.by_label.get(label, ()))
 
 
-def check_margin(margin: float) -> None:
-    """Raises UsageError unless the margin is at least 0 and below 1."""
-    if not 0 <= margin < 1:
-        raise UsageError(f"--margin {margin}: a margin lies between 0 and 1", "0.01 is one percent")
-
-
 def with_axes_of(runs: Sequence[StoredRun], op: Op) -> list[StoredRun]:
     """The op's runs at workloads of its present axes: axes that a run lacks have their defaults."""
     return [replace(run, axes=op.workloads, cases=run.cases.with_axes_of(op.workloads)) for run in runs]

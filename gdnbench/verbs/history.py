@@ -41,11 +41,7 @@ def history(
     ] = "",
     shape: options.ShapesOption = None,
     profile: options.ProfileOption = None,
-    margin: Annotated[float, typer.Option(help="Relative change of the time that counts as none.")] = 0.01,
     results: options.ResultsOption = RESULTS,
-    every: Annotated[
-        bool, typer.Option("--all", help="Rows for all runs, not the newest 30 alone, as --json and --csv have.")
-    ] = False,
     json: options.JsonOption = False,
     csv: options.CsvOption = False,
 ) -> None:
@@ -56,7 +52,6 @@ def history(
     (or the baseline) of the same run.
     """
     from gdnbench.analyse.history import (
-        check_margin,
         check_workloads,
         choose_gpu,
         choose_label,
@@ -72,7 +67,6 @@ def history(
     from gdnbench.render.console import message_console
     from gdnbench.verbs.progress import watch
 
-    check_margin(margin)
     name = options.one_term(kernels, kernel, "gdnbench history decode-v4")
     if names_functions([name]):
         raise UsageError(f"{name} is a function, and history is of kernels", _SIDE_BY_SIDE)
@@ -95,8 +89,8 @@ def history(
     workloads = requested if shape or profile else usual_workloads(runs, label, model, found_op)
     check_workloads(runs, label, model, workloads)
     chosen = [run for run in runs if run.gpu == model]
-    newest = None if every or json or csv else SHOWN
-    histories = [history_of(chosen, label, each, gpu=model, margin=margin, newest=newest) for each in workloads]
+    newest = None if json or csv else SHOWN
+    histories = [history_of(chosen, label, each, gpu=model, newest=newest) for each in workloads]
     print_answer(_answer(histories, results), json=json, csv=csv)
     others = other_gpus(runs, label, model)
     if gpu in ("", "auto") and others:
@@ -183,7 +177,7 @@ def _shown(history: History) -> list[Column[HistoryRow]]:
 def _notes(history: History) -> Iterator[Note]:
     if history.left_out:
         shown = len(history.rows)
-        yield Note(f"the last {shown} of {shown + history.left_out} runs: --all shows the others, too", "legend")
+        yield Note(f"the last {shown} of {shown + history.left_out} runs: --csv has the others, too", "legend")
     for row in history.rows:
         if row.figure.status is not Status.OK:
             reason = first_line(row.figure.reason)
