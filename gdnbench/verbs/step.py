@@ -125,7 +125,7 @@ def print_step(folder: Path, *, json: bool, csv: bool) -> None:
         refuse_lost_rows(folder, info.op)
     answer = Answer(
         text=lambda _: _text(info, steps, ways),
-        document=lambda: {"run": info_document(info), "rows": records, "explained": explain(steps)},
+        document=lambda: {"run": info_document(info), "rows": records},
         records=lambda: records,
         next=command("show", info.run_id, "--csv", results=folder.parent),
     )
@@ -172,10 +172,6 @@ def _steps(rows: Sequence[StepRow]) -> Iterator[Block]:
         for row in measured:
             if row.status is not Status.OK and not row.is_again:
                 yield Note(f"{row.label} {row.path}: {row.reason}", "failure" if row.status.is_failure else "legend")
-    if lines := explain(rows):
-        yield ""
-        yield Note("what a layer's time is made of", "title")
-        yield from lines
     yield ""
     yield Note(_LEGEND, "legend")
 
@@ -227,50 +223,3 @@ _WAY_COLUMNS: list[Column[LaunchWayRow]] = [
     Column("", lambda row: _with_interval(row.host_us, row.host_lo_us, row.host_hi_us), "host", right=True),
     Column("", lambda row: _with_interval(row.gap_us, row.gap_lo_us, row.gap_hi_us), "gap", right=True),
 ]
-
-
-def explain(rows: Sequence[StepRow]) -> list[str]:
-    """Describes the measured differences between paths, a line each."""
-    lines = []
-    groups = dict.fromkeys((row.label, row.workload, row.l2) for row in rows)
-    for label, workload, l2 in groups:
-        measured = [row for row in rows if (row.label, row.workload, row.l2, row.is_again) == (label, workload, l2, 0)]
-        timed = {row.path: row for row in measured if row.step_us is not None}
-        parts = [_made_of(row) for row in timed.values() if row.path in {"python", "c-loop", "graph"}]
-        parts += [line for row in timed.values() if (line := _saves(row))]
-        walk, graph = timed.get("persistent"), timed.get("graph")
-        if walk and graph and walk.queued_us is not None and graph.queued_us is not None:
-            less = graph.queued_us - walk.queued_us
-            parts.append(
-                f"persistent, queued, takes {_signed(-less)} µs a layer beside the graph's nodes: "
-                "what their gaps, ramps and tails are worth"
-            )
-        if any(parts):
-            lines += [f"{label}, {workload}, L2 {l2}:", *(f"  {line}" for line in parts if line)]
-    return lines
-
-
-def _made_of(row: StepRow) -> str:
-    parts = []
-    if row.kernels_us is not None:
-        parts.append(f"{time_text(row.kernels_us)} kernels")
-    if row.gap_us is not None:
-        parts.append(f"{_absolute(row.gap_us, row.gap_lo_us, row.gap_hi_us)} between them")
-    if row.waits_us is not None:
-        parts.append(f"{_absolute(row.waits_us, row.waits_lo_us, row.waits_hi_us)} waiting for the host")
-    return f"{row.path} {_plain(row.step_us)} µs = {' + '.join(parts)}" if len(parts) > 1 else ""
-
-
-def _saves(row: StepRow) -> str:
-    """Returns what a path saves over its counterpart, or that the interval includes 0; empty if unknown."""
-    if row.saved_us is None or row.saved_lo_us is None or row.saved_hi_us is None:
-        return ""
-    if row.saved_lo_us <= 0 <= row.saved_hi_us:
-        return f"{row.path} and {row.versus} are not measurably different"
-    verb, size = ("saves", row.saved_us) if row.saved_us > 0 else ("costs", -row.saved_us)
-    half = (row.saved_hi_us - row.saved_lo_us) / 2
-    return f"{row.path} {verb} {time_text(size)} ±{time_text(half)} µs a layer over {row.versus}"
-
-
-def _signed(value: float) -> str:
-    return f"{'+' if value > 0 else '-'}{time_text(abs(value))}"
