@@ -277,7 +277,7 @@ class _Command:
         for name in _DROPPED:
             os.environ.pop(name, None)
         os.environ.update(self._job.environment)
-        # A queue that ends a job sends SIGTERM to all of its processes: this one passes it on once.
+        # What ends a session sends SIGTERM to all of its processes: this one passes it on once.
         child = Child(
             self._words,
             self._events,
