@@ -148,7 +148,6 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, Kept]] = {
         "test_step_worker.py::test_a_chain_that_fails_ends_the_worker_only_with_the_gpu": 1,
         "test_step_worker.py::test_every_quantity_is_of_a_layer_in_every_round": 1,
         "test_faults_stopped.py::test_a_killed_run_leaves_a_hidden_folder_that_resume_finishes": 0,
-        "test_cli_sweep.py::test_a_sweep_stopped_by_ctrl_c_keeps_what_it_has_and_resume_finishes_it": 0,
         "test_faults_stopped.py::test_a_killed_measuring_worker_costs_its_case_and_no_other": 0,
         "test_faults_stopped.py::test_the_worker_of_a_killed_run_ends_even_if_its_kernel_hangs": 0,
         "test_faults_stopped.py::test_ctrl_c_before_anything_is_measured_and_resume_refuses_a_kernel_that_has_changed": 0,

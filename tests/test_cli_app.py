@@ -38,50 +38,11 @@ def test_the_table_says_of_a_verb_what_its_function_does(row):
     assert isinstance(command, GpuVerb) is row.gpu
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--nonsense",),
-        ("list", "more"),
-        ("run", "--rounds", "1"),
-        ("run", "--kernel", "decode-nonsense"),
-        ("run", "--shape", "M=64"),
-        ("run", "--op", "nonsense"),
-        ("show", "-o", "chart.png"),
-        ("score", "decode-v4", "--turns", "1"),
-        ("doctor", "--rounds", "9"),
-        ("verify", "decode-v4", "--arch", "sm_90"),
-        ("verify", "decode-v4", "--ready", "--sanitize"),
-        ("verify", "decode-v4", "--ready", "--quick"),
-        ("verify", "decode-v4", "--quick", "--suite", "contest"),
-    ],
-    ids=" ".join,
-)
-def test_a_wrong_option_name_or_value_is_a_usage_error_and_leaves_nothing(
-    command_line, tmp_path, monkeypatch, arguments
-):
-    monkeypatch.chdir(tmp_path)
-    code, out, err = command_line(*arguments)
-    assert code == ExitCode.USAGE
-    assert out == ""
-    assert "Traceback" not in err
-    assert err.strip()
-    assert list(tmp_path.rglob("*")) == []
-
-
 @pytest.mark.parametrize("word", MOVED)
 def test_a_removed_or_renamed_verb_is_refused_with_what_to_type_now(command_line, word):
     code, out, err = command_line(*word.split(), "--some", "thing")
     assert (code, out) == (ExitCode.USAGE, "")
     assert f"gdnbench {word} was removed" in err or f"is now gdnbench {MOVED[word]}" in err
-
-
-@pytest.mark.parametrize("verb", ["run", "verify"])
-def test_a_gpu_that_is_not_here_is_the_environments_fault(command_line, tmp_path, monkeypatch, verb):
-    monkeypatch.chdir(tmp_path)
-    code, _, err = command_line(verb, "--gpu", "rtx9999")
-    assert code == ExitCode.ENVIRONMENT
-    assert "rtx9999" in err
 
 
 @pytest.mark.parametrize("options", [(), ("--plain",), ("--quick",), ("--quick", "--plain", "--rounds", "9")], ids=str)

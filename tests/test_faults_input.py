@@ -11,36 +11,72 @@ def command(command_line, monkeypatch, tmp_path):
     return partial(command_line, columns="500")
 
 
-RUN = {"--gpu": "cpu", "--baseline": "decode-reference"}
-WRONG_OPTIONS = {
-    "misspelt kernel": (["--kernel", "decode-refrence"], 2, "there is no kernel decode-refrence", "decode-reference"),
-    "kernel like none": (["--kernel", "xyzzy"], 2, "there is no kernel xyzzy", "gdnbench list"),
-    "no kernel": (["--kernel", ","], 2, "no kernel was named", "--kernel all"),
-    "unknown op": (["--op", "prefil"], 2, "there is no op prefil", "decode"),
-    "absent model": (["--gpu", "b100"], 5, "No GPU here is 'b100'", "--gpu cpu"),
-    "absent index": (["--gpu", "99"], 5, "No GPU here is '99'", "--gpu cpu"),
-    "unknown baseline": (["--baseline", "decode-refrence"], 2, "there is no kernel decode-refrence", "did you mean"),
-    "absent baseline": (["--baseline", "decode-v4"], 5, "decode-v4 cannot run here: it needs a GPU", "--baseline"),
-    "one round": (["--rounds", "1"], 2, "--rounds 1: an interval needs at least 2 rounds", "the default is"),
-    "no sample": (["--samples", "0"], 2, "--samples 0: a round needs a sample", "the default is"),
-    "no margin": (["--margin", "nan"], 2, "a margin lies between 0 and 1", "0.005"),
-    "no time": (["--step-limit", "0"], 2, "--step-limit 0: a step takes some time", "30"),
-    "negative seed": (["--seed", "-5"], 2, "--seed -5: a seed lies between 0 and", "a fresh one"),
-    "rounds twice": (["--rounds", "3", "--rounds", "5"], 2, "--rounds is given 2 times", "give --rounds once"),
-    "unknown run": (["--resume", "20010101-x"], 2, "no runs in results", "gdnbench run"),
+RUN = "run --gpu cpu --baseline decode-reference"
+TRITON = "sweep decode-triton --gpu cpu"
+REFUSED = {
+    f"{RUN} --kernel decode-refrence": (2, "there is no kernel decode-refrence", "decode-reference"),
+    f"{RUN} --kernel xyzzy": (2, "there is no kernel xyzzy", "gdnbench list"),
+    f"{RUN} --kernel ,": (2, "no kernel was named", "--kernel all"),
+    f"{RUN} --op prefil": (2, "there is no op prefil", "decode"),
+    "run --gpu b100": (5, "No GPU here is 'b100'", "--gpu cpu"),
+    "run --gpu 99": (5, "No GPU here is '99'", "--gpu cpu"),
+    "run --gpu cpu --baseline decode-refrence": (2, "there is no kernel decode-refrence", "did you mean"),
+    "run --gpu cpu --baseline decode-v4": (5, "decode-v4 cannot run here: it needs a GPU", "--baseline"),
+    f"{RUN} --shape M=64": (2, "there is no axis M", "B=1,8,64"),
+    f"{RUN} --shape heads=big": (2, "there is no heads big", "qk4_v8"),
+    f"{RUN} --rounds 1": (2, "--rounds 1: an interval needs at least 2 rounds", "the default is"),
+    f"{RUN} --samples 0": (2, "--samples 0: a round needs a sample", "the default is"),
+    f"{RUN} --margin nan": (2, "a margin lies between 0 and 1", "0.005"),
+    f"{RUN} --step-limit 0": (2, "--step-limit 0: a step takes some time", "30"),
+    f"{RUN} --seed -5": (2, "--seed -5: a seed lies between 0 and", "a fresh one"),
+    f"{RUN} --rounds 3 --rounds 5": (2, "--rounds is given 2 times", "give --rounds once"),
+    "run --resume 20010101-x": (2, "no runs in results", "gdnbench run"),
+    f"{TRITON} -p BLOCK": (2, "decode-triton has no param BLOCK", "BV, WARPS"),
+    f"{TRITON} -p BV=5": (2, "BV=5 is not a value of BV", "128"),
+    f"{TRITON} -p BV=": (2, "a value is missing", "--param BV=4,8,16"),
+    "sweep decode-fla --gpu cpu": (2, "decode-fla has no params to sweep", "decode-v4 has"),
+    "sweep decode-trition": (2, "there is no kernel decode-trition", "decode-triton"),
+    "sweep --gpu cpu -k decode-trition": (2, "there is no kernel decode-trition", "decode-triton"),
+    f"{TRITON} --op prefil": (2, "there is no op prefil", "decode"),
+    f"{TRITON} --shape 8": (2, "8 sets no axis", "B=1,8,64"),
+    f"{TRITON} --budget 0": (2, "--budget 0: a budget is a time", "1m30s"),
+    f"{TRITON} --budget 2s": (2, "--budget 2s is too small", "or more, or fewer points or workloads"),
+    f"{TRITON} --samples 0": (2, "--samples 0: a round needs a sample", "default"),
+    f"{TRITON} --margin 1": (2, "a margin lies between 0 and 1", "0.005"),
+    f"{TRITON} --step-limit 0": (2, "--step-limit 0: a step takes some time", "in seconds"),
+    f"{TRITON} --baseline decode-x": (2, "there is no kernel decode-x", "decode"),
+    TRITON: (5, "nothing requested can be measured here: decode-triton: needs a GPU", "gdnbench inspect decode-triton"),
+    f"{TRITON} --baseline decode-reference": (5, "needs a GPU", "gdnbench doctor"),
+    "sweep --gpu cpu -p WARPS": (5, "decode-v11: needs a GPU", "gdnbench doctor"),  # and thousands like it
+    "verify --gpu b100": (5, "No GPU here is 'b100'", "--gpu cpu"),
+    "sweep decode-triton --gpu b100": (5, "No GPU here is 'b100'", "--gpu cpu"),
 }
 
 
-@pytest.mark.parametrize("what", WRONG_OPTIONS)
-def test_a_wrong_option_is_refused_with_a_hint_and_leaves_nothing_behind(command, tmp_path, what):
-    options, wanted, message, hint = WRONG_OPTIONS[what]
-    defaults = [word for option in RUN.items() if option[0] not in options for word in option]
-    defaults = [] if "--resume" in options else defaults
-    code, out, err = command("run", *defaults, *options)
+@pytest.mark.parametrize("words", REFUSED)
+def test_a_wrong_option_is_refused_with_a_hint_and_leaves_nothing_behind(command, tmp_path, words):
+    wanted, message, hint = REFUSED[words]
+    code, out, err = command(*words.split())
     assert (code, out) == (wanted, "")
     said, _, advice = err.partition("hint:")
     assert message in said
     assert hint in advice
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("run --nonsense", "list more", "show -o chart.png", "score decode-v4 --turns 1", "doctor --rounds 9"),
+        *("verify decode-v4 --arch sm_90", "verify decode-v4 --ready --sanitize", "verify decode-v4 --ready --quick"),
+        "verify decode-v4 --quick --suite contest",
+    ],
+)
+def test_what_a_verb_does_not_take_is_a_usage_error_and_leaves_nothing(command, tmp_path, words):
+    code, out, err = command(*words.split())
+    assert (code, out) == (2, "")
+    assert "Traceback" not in err
+    assert err.strip()
     assert list(tmp_path.iterdir()) == []
 
 

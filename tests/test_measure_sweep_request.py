@@ -135,7 +135,9 @@ def _no_locks(monkeypatch):
     monkeypatch.setattr("gdnbench.store.files._hold", lambda _path: None)
 
 
-def test_a_stopped_sweep_goes_on_without_a_point_that_the_check_now_refuses(catalog, results, monkeypatch):
+def test_a_stopped_sweep_goes_on_without_a_point_that_the_check_now_refuses(
+    catalog, results, monkeypatch, command_line
+):
     first = begin_session(catalog, make_plan(catalog, ask(catalog), None), results, ignore)
     assert {case.role for case in first.cases} == {Role.KERNEL, Role.BASELINE, Role.CONTROL}
     assert read_info(first.folder.path).swept == {"decode-mine": ["BV"]}
@@ -162,6 +164,13 @@ def test_a_stopped_sweep_goes_on_without_a_point_that_the_check_now_refuses(cata
     rows = {row.case.label: row for row in finished.analysis.measurements}
     assert rows["decode-mine:BV=4"].status is Status.WRONG_NUMBERS
     assert rows["decode-mine:BV=8"].timing.rounds == 2
+
+    monkeypatch.setattr("gdnbench.catalog.catalog.load_catalog", lambda **_: catalog)
+    asked = ("sweep", "decode-mine", "-p", "BV", "--gpu", "cpu", "--out", results)
+    assert command_line(*asked)[0] == ExitCode.INTERRUPTED
+    code, out, _ = command_line("run", "--resume", first.info.run_id, "--out", results)
+    assert code == ExitCode.INTERRUPTED
+    assert "2 points: decode-mine BV=4,8  \n(partial)" in out
 
 
 @pytest.fixture
