@@ -41,6 +41,9 @@ def test_what_is_next_goes_on_with_the_same_folders(run, tmp_path, arguments):
     ("arguments", "expected", "said"),
     [
         (("decode-v99",), ExitCode.USAGE, "no kernel decode-v99"),
+        (("decode-v*",), ExitCode.USAGE, "one is needed"),
+        (("decode-v1", "--op", "attention"), ExitCode.USAGE, "no op attention"),
+        (("decode-v1", "--gpu", "cpu"), ExitCode.USAGE, "runs on a GPU"),
         (("decode-v1", "--shape", "B=1,2"), ExitCode.USAGE, "2 workloads are given"),
         (("decode-v1", "--from", "/no/such.csv"), ExitCode.PROFILER, "no such file"),
         (("decode-fla", "--shape", "B=5"), ExitCode.USAGE, "nothing is known of decode-fla"),

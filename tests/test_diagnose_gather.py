@@ -9,7 +9,7 @@ from diagnose_data import copy_run, kernels, recorded, recording
 from run_data import case, measured, store
 
 from gdnbench.diagnose.gather import Question, gather
-from gdnbench.errors import BuildError, UnknownNameError, UsageError
+from gdnbench.errors import BuildError, UsageError
 from gdnbench.inspect.compiled import FailedBuild
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Role
@@ -125,21 +125,6 @@ def test_a_kernel_of_which_nothing_is_known(ask):
     with pytest.raises(UsageError, match="nothing is known of decode-fla at B=1 qk4_v8") as raised:
         ask("decode-fla")
     assert raised.value.hint.endswith("gdnbench ncu decode-fla --shape B=1")
-
-
-@pytest.mark.parametrize(
-    ("label", "told", "said"),
-    [
-        ("decode-v99", {}, "no kernel decode-v99"),
-        ("decode-v*", {}, "one is needed"),
-        ("decode-v1", {"axes": "B=1,8"}, "2 workloads are given"),
-        ("decode-v1", {"op": "attention"}, "no op attention"),
-        ("decode-v1", {"gpu": "cpu"}, "runs on a GPU"),
-    ],
-)
-def test_a_question_that_cannot_be_answered(ask, label, told, said):
-    with pytest.raises((UsageError, UnknownNameError), match=said):
-        ask(label, **told)
 
 
 def test_a_report_without_our_ranges_is_of_the_kernel_whose_function_it_names(ask, tmp_path):
