@@ -7,6 +7,8 @@ import math
 from collections import defaultdict
 
 import pytest
+from bundled import CATALOG
+from changed_kernels import write_changed
 from committed import RESULTS, copy_run
 from faults import answer
 
@@ -234,40 +236,13 @@ def test_an_element_that_our_gates_refused_may_decide_it(asked, tmp_path, found,
     assert auto["score"] == (0.0 if tolerance == "fail" else None)
 
 
-ROUNDED = '''
-import torch
-import torch.nn.functional as F
-
-
-def bind(t, workload, params):
-    """The decode step, with a state that has been through bf16."""
-
-    def call():
-        share = t.v.shape[2] // t.q.shape[2]
-        q, k = (x[:, 0].float().repeat_interleave(share, dim=1) for x in (t.q, t.k))
-        g = torch.exp(-torch.exp(t.A_log) * F.softplus(t.a[:, 0].float() + t.dt_bias))
-        decayed = g[:, :, None, None] * t.state
-        delta = torch.sigmoid(t.b[:, 0].float())[:, :, None] * (
-            t.v[:, 0].float() - (decayed * k[:, :, None, :]).sum(-1)
-        )
-        state = decayed + delta[:, :, :, None] * k[:, :, None, :]
-        output = t.scale * (state * q[:, :, None, :]).sum(-1)
-        return output[:, None].to(t.v.dtype), KEPT
-
-    return call
-'''
-
-
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     """A run on the CPU of a state in bf16, which only our gates refuse, and of one that is zero, which none passes."""
     home = tmp_path_factory.mktemp("contest")
-    for name, state in (("test-rounded", "state.bfloat16().float()"), ("test-zero", "torch.zeros_like(state)")):
-        folder = home / "kernels" / "decode" / name
-        folder.mkdir(parents=True)
-        declared = f'"""{name}."""\n\nfrom gdnbench import TorchKernel\n\nkernel = TorchKernel(name="{name}")\n'
-        (folder / "variant.py").write_text(declared)
-        (folder / "kernel.py").write_text(ROUNDED.replace("KEPT", state))
+    kept, reference = "v.dtype), new_state", CATALOG.entries["decode-reference"]
+    for name, change in (("test-rounded", ".bfloat16().float()"), ("test-zero", ".zero_()")):
+        write_changed(reference, name, (kept, kept + change), home / "kernels")
     words = ["run", "decode-reference,test-rounded,test-zero", "--gpu", "cpu", "--shape", "B=1", "--out", "results"]
     environment = {"GDNBENCH_KERNELS": str(home / "kernels"), "COLUMNS": "80"}
     run = answer(*words, "--rounds", "2", "--samples", "5", "-q", folder=home, **environment)

@@ -1,7 +1,5 @@
 """Cheats: a CUDA graph of copies of the first inputs, whose replay is quick to launch and looks at nothing new."""
 
-from types import SimpleNamespace
-
 import torch
 
 import honest
@@ -11,7 +9,7 @@ _graphs = {}
 
 def _capture(tensors):
     copies = {name: each.clone() if torch.is_tensor(each) else each for name, each in vars(tensors).items()}
-    run = honest.bind(SimpleNamespace(**copies))
+    run = honest.bind(tensors, **copies)
     run()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()

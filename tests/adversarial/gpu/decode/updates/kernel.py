@@ -1,12 +1,10 @@
 """Right only where every checked launch, a captured one too, starts from the values of the state."""
 
-from types import SimpleNamespace
-
 import honest
 
 
 def bind(tensors, workload, params):
-    run = honest.bind(SimpleNamespace(**{**vars(tensors), "state": tensors.new_state}))
+    run = honest.bind(tensors, state=tensors.new_state)
 
     def call():
         output, state = run()
