@@ -5,6 +5,7 @@ import shutil
 import pytest
 from bundled import CATALOG
 from faults import REPOSITORY
+from write_kernels import on_torch, write_kernel
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import (
@@ -83,9 +84,7 @@ def test_a_param_that_cannot_be_set_is_an_error_with_a_hint(wanted, why):
 
 @pytest.fixture
 def with_broken(tmp_path):
-    folder = tmp_path / "decode" / "v7_fast"
-    folder.mkdir(parents=True)
-    (folder / "variant.py").write_text("kernel = 1 / 0\n")
+    folder = write_kernel(tmp_path / "decode" / "v7_fast", "kernel = 1 / 0\n")
     return load_catalog([default_roots()[0], tmp_path]), folder
 
 
@@ -98,9 +97,6 @@ def test_the_name_of_a_broken_kernel_is_answered_with_what_broke_it(with_broken,
 
 
 OP = default_roots()[0] / "decode" / "op.py"
-KERNEL = """from gdnbench import Param, TorchKernel
-kernel = TorchKernel(name='decode-{}'{})
-"""
 BV = "'BV': Param(default=8, choices=(4, 8, 16))"
 WARPS = "'WARPS': Param(default=4, choices=(1, 4))"
 MODE = "'MODE': Param(default='fast', choices=('fast', 'exact'))"
@@ -120,10 +116,7 @@ def catalog(tmp_path_factory):
 
 def made(root, kernels):
     for name, more in kernels.items():
-        folder = root / "decode" / name
-        folder.mkdir(parents=True)
-        (folder / "kernel.py").write_text("")
-        (folder / "variant.py").write_text(KERNEL.format(name, more))
+        write_kernel(root / "decode" / name, on_torch(f"decode-{name}", more))
     (root / "decode" / "op.py").write_text(OP.read_text())
     return load_catalog([root])
 

@@ -9,6 +9,7 @@ import pytest
 from committed import EVIDENCE, RESULTS
 from diagnose_data import recording
 from faults import REPOSITORY, python_path
+from write_kernels import write_kernel
 
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.verb_table import VERBS
@@ -63,9 +64,7 @@ def test_run_measures_as_the_options_say(command_line, tmp_path, monkeypatch, op
 
 
 def test_a_broken_kernel_is_listed_and_stops_nothing(command_line, tmp_path, monkeypatch):
-    folder = tmp_path / "decode" / "mine"
-    folder.mkdir(parents=True)
-    (folder / "variant.py").write_text("raise ValueError('[bold] reasons')\n")
+    write_kernel(tmp_path / "decode" / "mine", "raise ValueError('[bold] reasons')\n")
     monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
     code, out, _ = command_line("list")
     assert code == 0

@@ -8,9 +8,9 @@ from collections import defaultdict
 
 import pytest
 from bundled import CATALOG
-from changed_kernels import write_changed
 from committed import RESULTS, copy_run
 from faults import answer
+from write_kernels import write_changed
 
 from gdnbench.errors import ExitCode
 from gdnbench.store.files import read_file
@@ -242,7 +242,7 @@ def measured(tmp_path_factory):
     home = tmp_path_factory.mktemp("contest")
     kept, reference = "v.dtype), new_state", CATALOG.entries["decode-reference"]
     for name, change in (("test-rounded", ".bfloat16().float()"), ("test-zero", ".zero_()")):
-        write_changed(reference, name, (kept, kept + change), home / "kernels")
+        write_changed(reference, name, home / "kernels", (kept, kept + change))
     words = ["run", "decode-reference,test-rounded,test-zero", "--gpu", "cpu", "--shape", "B=1", "--out", "results"]
     environment = {"GDNBENCH_KERNELS": str(home / "kernels"), "COLUMNS": "80"}
     run = answer(*words, "--rounds", "2", "--samples", "5", "-q", folder=home, **environment)

@@ -6,6 +6,7 @@ from unittest.mock import Mock, create_autospec
 
 import pytest
 from faults import Gdnbench
+from write_kernels import on_torch, write_kernel
 
 from gdnbench.process.warm import WarmParent
 
@@ -13,12 +14,6 @@ pytestmark = pytest.mark.slow
 
 SMALL = ("--shape", "heads=qk1_v2", "--shape", "B=1,3")
 FEW = ("--rounds", "2", "--samples", "2", "--margin", "0.9")
-KERNEL = '''"""A kernel."""
-
-from gdnbench import TorchKernel
-
-kernel = TorchKernel(name="{name}")
-'''
 BODIES = {
     "test-wrong-head": """import honest
 
@@ -64,32 +59,16 @@ kernel = CudaKernel(
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory, same_root):
     decode = same_root / "decode"
-    picky = decode / "picky"
-    picky.mkdir(parents=True)
-    (picky / "variant.py").write_text(PICKY_CUDA)
-    (picky / "kernel.cu").write_text('extern "C" __global__ void kernel() {}\n')
+    empty = 'extern "C" __global__ void kernel() {}\n'
+    write_kernel(decode / "picky", PICKY_CUDA, empty)
     for name, body in BODIES.items():
-        folder = decode / name.removeprefix("test-")
-        folder.mkdir(parents=True)
-        (folder / "variant.py").write_text(KERNEL.format(name=name))
-        (folder / "kernel.py").write_text(body)
-    left_out = decode / "left-out"
-    left_out.mkdir()
-    (left_out / "variant.py").write_text(KERNEL.format(name="test-left-out").replace('")', '", floor="ablation")'))
-    (left_out / "kernel.py").write_text(BODIES["test-wrong-head"])
-    folder = decode / "no-cuda"
-    folder.mkdir()
-    (folder / "variant.py").write_text(BROKEN_CUDA)
-    (folder / "kernel.cu").write_text('extern "C" __global__ void kernel() { no such thing; }\n')
-    folder = decode / "unreadable"
-    folder.mkdir()
-    (folder / "variant.py").write_text(BROKEN_CUDA.replace("test-no-cuda", "test-unreadable"))
-    (folder / "kernel.cu").write_text('extern "C" __global__ void kernel() {}\n')
+        write_kernel(decode / name.removeprefix("test-"), on_torch(name), body)
+    write_kernel(decode / "left-out", on_torch("test-left-out", ', floor="ablation"'), BODIES["test-wrong-head"])
+    write_kernel(decode / "no-cuda", BROKEN_CUDA, empty.replace("{}", "{ no such thing; }"))
+    folder = write_kernel(decode / "unreadable", BROKEN_CUDA.replace("test-no-cuda", "test-unreadable"), empty)
     (folder / "notes.txt").symlink_to("/proc/self/mem")  # whose reading fails even for root
-    folder = decode / "latin"
-    folder.mkdir()
-    (folder / "variant.py").write_text(BROKEN_CUDA.replace("test-no-cuda", "test-latin"))
-    (folder / "kernel.cu").write_bytes('extern "C" __global__ void kernel() {}\n// für'.encode("latin-1"))
+    folder = write_kernel(decode / "latin", BROKEN_CUDA.replace("test-no-cuda", "test-latin"))
+    (folder / "kernel.cu").write_bytes(f"{empty}// für".encode("latin-1"))
     return Gdnbench(tmp_path_factory.mktemp("verify"), (same_root,), in_process=True)
 
 
@@ -107,18 +86,14 @@ def test_a_cuda_kernel_is_interpreted(bench):
 
 def add_cuda(bench, name, statement):
     """A kernel of one statement, in line 5, with a thread for each element of the state."""
-    folder = bench.roots[0] / "decode" / name
-    folder.mkdir()
-    (folder / "variant.py").write_text(
+    return write_kernel(
+        bench.roots[0] / "decode" / name,
         "from gdnbench import CudaKernel\n"
         f'kernel = CudaKernel(name="test-{name}", entry="k", block=lambda s, p: 128,\n'
-        "    grid=lambda s, p: (s.B * s.HV * s.V * s.K // 128,))\n"
-    )
-    (folder / "kernel.cu").write_text(
+        "    grid=lambda s, p: (s.B * s.HV * s.V * s.K // 128,))\n",
         '#include "gdn.cuh"\n\nextern "C" __global__ void k(GDN_DECODE_ARGUMENTS) {\n'
-        f"  const int at = blockIdx.x * 128 + threadIdx.x;\n  {statement}\n}}\n"
+        f"  const int at = blockIdx.x * 128 + threadIdx.x;\n  {statement}\n}}\n",
     )
-    return folder
 
 
 FAULTS = {

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 from bundled import CATALOG
-from changed_kernels import write_changed
 from cuda.bindings.driver import CUstream
 from decode_workloads import decode_at
 from faults import Gdnbench
+from write_kernels import write_changed
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.codegen.ahead import build_all
@@ -47,7 +47,7 @@ WRONG = {
 
 
 def _changed(root, change, name="decode-changed", entry=OURS):
-    write_changed(entry, name, change, root)
+    write_changed(entry, name, root, change)
     return load_catalog([default_roots()[0], root]).entries[name]
 
 
@@ -148,7 +148,7 @@ ON_SM_100 = {
 def test_products_of_sm_100_are_interpreted_and_watched(tmp_path):
     root = tmp_path / "more"
     for name, (change, _, _) in ON_SM_100.items():
-        write_changed(GEMM, f"nvfp4-gemm-{name}", change, root)
+        write_changed(GEMM, f"nvfp4-gemm-{name}", root, change)
     cleared = root / "nvfp4-gemm" / "adds-to-zeros" / "kernel.py"
     cleared.write_text(cleared.read_text().replace("chunk > 0 if part == 0 else True", "True"))
     gdnbench = Gdnbench(tmp_path, (root,), in_process=True)

@@ -8,10 +8,10 @@ import planted
 import pytest
 import torch
 from bundled import CATALOG
-from changed_kernels import write_changed
 from faults import answer
 from nvfp4_data import NARROW_SUMS, in_steps, whole
 from verified_kernels import gate_statuses
+from write_kernels import write_changed
 
 from gdnbench.launch.numerics import load_numerics
 from gdnbench.machine.gpus import spec_of
@@ -294,7 +294,7 @@ BROKEN = {
 def test_a_broken_kernel_is_refused(broken, tmp_path, monkeypatch):
     variant, change, told = BROKEN[broken]
     name, params = variant.split(":", 1)
-    write_changed(CATALOG.entries[f"fp8-gemm-pos-{name}"], "fp8-gemm-pos-broken", change, tmp_path)
+    write_changed(CATALOG.entries[f"fp8-gemm-pos-{name}"], "fp8-gemm-pos-broken", tmp_path, change)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
     done = answer("verify", f"fp8-gemm-pos-broken:{params}", "--gpu", "cpu", "--shape", "M=905 N=48 K=32 P=5")
     assert done.code == 3, done.out + done.err
@@ -307,7 +307,7 @@ def test_a_warpgroup_that_does_not_wait_for_its_turn_is_refused(tmp_path, monkey
     turn = "synchronise<CONSUMERS * GROUP>(TURN + group);"
     assert turn in header
     change = ('#include "persistent.cuh"', header.replace(turn, ""))
-    write_changed(CATALOG.entries["fp8-gemm-pos-v2"], "fp8-gemm-pos-turnless", change, tmp_path)
+    write_changed(CATALOG.entries["fp8-gemm-pos-v2"], "fp8-gemm-pos-turnless", tmp_path, change)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
     found = answer("verify", "fp8-gemm-pos-turnless:BLOCKS=1", "--gpu", "cpu", "--shape", "M=400 N=48 K=528 P=5")
     assert found.code == 3, found.out + found.err

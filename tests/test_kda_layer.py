@@ -10,6 +10,7 @@ from test_kda_decode import BOUNDED, OF_ONE_FORM, SOFTPLUS, fused_recurrent_kda_
 from test_kda_decode import CONFUSED as CONFUSED_IN_DECODE
 from test_layer_libraries import NormOfFla, update_of_fla
 from verified_kernels import gate_statuses
+from write_kernels import write_changed
 
 from gdnbench.errors import ShapeError
 from gdnbench.launch import load_numerics
@@ -148,13 +149,8 @@ def test_a_layer_that_updates_inputs_before_all_have_read_them_is_found(tmp_path
     text = entry.source.read_text()
     is_mine = next(line for line in text.splitlines(keepends=True) if line.startswith("  const bool is_mine"))
     assert [text.count(each) for each in (right, update)] == [1, 1]
-    text = text.replace(f"{is_mine}{wrong}", "").replace(right, f"{is_mine}{wrong}{right}")
-    folder = tmp_path / "kda-layer" / "early"
-    folder.mkdir(parents=True)
-    (folder / "kernel.cu").write_text(text)
-    (folder / "kda_layer.cuh").write_text((entry.folder.parent / "kda_layer.cuh").read_text())
-    declared = (entry.folder / "variant.py").read_text().replace('name="kda-layer-v1"', 'name="kda-layer-early"')
-    (folder / "variant.py").write_text(declared)
+    moved = (right, f"{is_mine}{wrong}{right}")
+    write_changed(entry, "kda-layer-early", tmp_path, (f"{is_mine}{wrong}", ""), moved)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
     done = answer("verify", "kda-layer-early", "--gpu", "cpu", "--shape", "B=2 heads=h2 K=64 V=64")
     assert done.code == 3, done.out + done.err

@@ -8,6 +8,7 @@ import triton
 from bundled import CATALOG
 from decode_workloads import decode_at
 from triton.runtime import _allocation
+from write_kernels import on_torch, write_kernel
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import Workspace, bind, load_numerics
@@ -17,18 +18,12 @@ from gdnbench.model.kernel import NOTHING_IN_PLACE
 
 SMALL = decode_at(B=2, HQ=2, HV=4, K=32, V=16)
 KERNEL = "def bind(t, workload, params): return lambda: (t.output, t.new_state)\n"
-DECLARATION = """from gdnbench import TorchKernel
-kernel = TorchKernel(name='decode-{}'{})
-"""
 
 
 @pytest.fixture
 def catalog(tmp_path):
     for name, more in (("fresh", ""), ("inplace", ", in_place={'new_state': 'state'}")):
-        folder = tmp_path / "decode" / name
-        folder.mkdir(parents=True)
-        (folder / "variant.py").write_text(DECLARATION.format(name, more))
-        (folder / "kernel.py").write_text(KERNEL)
+        write_kernel(tmp_path / "decode" / name, on_torch(f"decode-{name}", more), KERNEL)
     return load_catalog([default_roots()[0], tmp_path])
 
 

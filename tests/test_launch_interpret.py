@@ -11,6 +11,7 @@ from bundled import CATALOG
 from deep import cases_to_run
 from forked_workers import interpreted
 from nvfp4_data import scaled
+from write_kernels import write_changed
 
 from gdnbench import nvfp4
 from gdnbench.launch.triton_rounding import from_nvfp4
@@ -29,12 +30,8 @@ def verdicts(request, tmp_path_factory):
         ("reads-past", "tl.load(v + head_of_batch * V + rows)", "tl.load(v + head_of_batch * V + rows + 4)"),
         ("writes-past", "tl.store(new_state + tile, s)", "tl.store(new_state + V + tile, s)"),
     ):
-        folder = root / "decode" / name
-        folder.mkdir(parents=True)
-        declaration, source = TRITON.folder.joinpath("variant.py").read_text(), TRITON.source.read_text()
-        assert source.count(right) == 1
-        (folder / "variant.py").write_text(declaration.replace("decode-triton", f"decode-{name}"))
-        (folder / "kernel.py").write_text(source.replace(right, wrong))
+        assert TRITON.source.read_text().count(right) == 1
+        write_changed(TRITON, f"decode-{name}", root, (right, wrong))
     cases = cases_to_run(request, "test_every_block_size_passes_all_gates_on_all_inputs")
     blocks = {64, *(case["block"] for case in cases)}
     return {case: rest for case, *rest in interpreted("interpreted", str(root), *map(str, sorted(blocks)))}

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from faults import answer
 from planted import CATALOG, drawn, errors, is_refused
 from verified_kernels import gate_statuses
+from write_kernels import write_changed
 
 from gdnbench.launch import TORCH_DTYPES
 from gdnbench.model.workload import Shape
@@ -286,14 +287,9 @@ MINE = "  const bool is_mine = !(is_query || is_key) || thread / SHARE % CLUSTER
 def test_a_layer_that_updates_inputs_before_all_have_read_them_is_found(tmp_path, monkeypatch):
     """layer-v1 whose blocks do not wait for each other's last arrival before they update what all of them read."""
     entry = CATALOG.entries["layer-v1"]
-    folder = tmp_path / "layer" / "early"
-    folder.mkdir(parents=True)
-    early = entry.source.read_text()
-    assert [early.count(each) for each in (LAST_WAIT, UPDATE, MINE)] == [1, 1, 1]
-    moved = early.replace(MINE, "").replace(UPDATE, "").replace(LAST_WAIT, MINE + UPDATE + LAST_WAIT)
-    (folder / "kernel.cu").write_text(moved)
-    declared = (entry.folder / "variant.py").read_text().replace('name="layer-v1"', 'name="layer-early"')
-    (folder / "variant.py").write_text(declared)
+    assert [entry.source.read_text().count(each) for each in (LAST_WAIT, UPDATE, MINE)] == [1, 1, 1]
+    moved = (LAST_WAIT, MINE + UPDATE + LAST_WAIT)
+    write_changed(entry, "layer-early", tmp_path, (MINE, ""), (UPDATE, ""), moved)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
     done = answer("verify", "layer-early", "--gpu", "cpu", "--quick", "--shape", "B=2", "--shape", "heads=qk1_v2")
     assert done.code == 3, done.out + done.err

@@ -10,6 +10,7 @@ import torch
 from bundled import CATALOG
 from faults import ADVERSARIAL, CPU, Gdnbench
 from safetensors.torch import load_file, save, save_file
+from write_kernels import on_torch, write_kernel
 
 from gdnbench.catalog.captured import read_captured
 from gdnbench.catalog.request import make_request, parse_profiles, requested_captures
@@ -261,13 +262,8 @@ CHEATS = ("test-address-cache", "test-precomputes")
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
     home = tmp_path_factory.mktemp("captured")
-    folder = home / "kernels" / "decode" / "wrong-on-large"
-    folder.mkdir(parents=True)
-    declared = (
-        '"""A kernel."""\n\nfrom gdnbench import TorchKernel\n\nkernel = TorchKernel(name="test-wrong-on-large")\n'
-    )
-    (folder / "variant.py").write_text(declared)
-    (folder / "kernel.py").write_text(WRONG_ON_LARGE.format(large=LARGE))
+    folder, source = home / "kernels" / "decode" / "wrong-on-large", WRONG_ON_LARGE.format(large=LARGE)
+    write_kernel(folder, on_torch("test-wrong-on-large"), source)
     return Gdnbench(home, (home / "kernels", ADVERSARIAL / "both", ADVERSARIAL / "cpu"), in_process=True)
 
 

@@ -6,6 +6,7 @@ import pytest
 from bundled import CATALOG
 from decode_workloads import decode_at
 from dispatch_data import H200_ROWS, write_dispatcher
+from write_kernels import on_torch, write_kernel
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.request import make_request
@@ -79,13 +80,15 @@ def test_a_baseline_can_do_every_workload_of_the_run(axes, baseline, monkeypatch
     assert make_plan(CATALOG, request, H200).baseline == f"verify-{baseline}"
 
 
+def only_mine(root, more=""):
+    """A catalog of no other kernel than `decode-mine`."""
+    write_kernel(root / "decode" / "mine", on_torch("decode-mine", more))
+    (root / "decode" / "op.py").write_text((default_roots()[0] / "decode" / "op.py").read_text())
+    return load_catalog([root])
+
+
 def test_without_any_baseline_a_note_says_so(tmp_path, without_fla):
-    (tmp_path / "decode" / "mine").mkdir(parents=True)
-    (tmp_path / "decode" / "op.py").write_text((default_roots()[0] / "decode" / "op.py").read_text())
-    (tmp_path / "decode" / "mine" / "kernel.py").write_text("")
-    declaration = "from gdnbench import TorchKernel\nkernel = TorchKernel(name='decode-mine')\n"
-    (tmp_path / "decode" / "mine" / "variant.py").write_text(declaration)
-    found = plan("all", catalog=load_catalog([tmp_path]))
+    found = plan("all", catalog=only_mine(tmp_path))
     assert found.baseline == ""
     assert roles(found) == {"decode-mine": Role.KERNEL}
     assert "no baseline" in found.notes[0]
@@ -151,20 +154,11 @@ def test_a_slow_kernel_gets_fewer_samples_but_never_too_few(asked, warm_us, devi
 
 @pytest.fixture
 def by_shape(tmp_path):
-    folder = tmp_path / "decode" / "mine"
-    folder.mkdir(parents=True)
-    (tmp_path / "decode" / "op.py").write_text((default_roots()[0] / "decode" / "op.py").read_text())
-    (folder / "kernel.py").write_text("")
-    (folder / "variant.py").write_text(
-        "from gdnbench import Param, Shape, TorchKernel\n"
-        "kernel = TorchKernel(\n"
-        "    name='decode-mine',\n"
-        "    params={'BV': Param(default=4, choices=(4, 8)), 'MODE': Param(default=1, choices=(1, 2))},\n"
-        "    presets={'decode-mine-wide': {'MODE': 2}},\n"
-        "    by_shape={Shape(B=1): {}, Shape(B=8): {'BV': 8}},\n"
-        ")\n"
+    return only_mine(
+        tmp_path,
+        ", params={'BV': Param(default=4, choices=(4, 8)), 'MODE': Param(default=1, choices=(1, 2))},"
+        " presets={'decode-mine-wide': {'MODE': 2}}, by_shape={Shape(B=1): {}, Shape(B=8): {'BV': 8}}",
     )
-    return load_catalog([tmp_path])
 
 
 def params(found, label):

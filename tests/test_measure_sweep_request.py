@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from decode_workloads import decode_at
 from simulated_gpu import SimulatedGpu
+from write_kernels import write_kernel
 
 from gdnbench.analyse.conclude import conclude
 from gdnbench.catalog.catalog import default_roots, load_catalog
@@ -36,10 +37,7 @@ kernel = TorchKernel(
 def roots(tmp_path):
     root = tmp_path / "kernels"
     for name, runs_on in (("mine", ("cpu", "cuda")), ("gpu", ("cuda",))):
-        folder = root / "decode" / name
-        folder.mkdir(parents=True)
-        (folder / "kernel.py").write_text("")
-        (folder / "variant.py").write_text(DECLARATION.format(name, runs_on))
+        write_kernel(root / "decode" / name, DECLARATION.format(name, runs_on))
     (root / "decode" / "op.py").write_text(OP.read_text())
     return [root]
 
@@ -175,11 +173,8 @@ def test_a_stopped_sweep_goes_on_without_a_point_that_the_check_now_refuses(
 
 @pytest.fixture
 def with_floor(roots):
-    folder = roots[0] / "decode" / "floor"
-    folder.mkdir()
-    (folder / "kernel.py").write_text("")
     text = DECLARATION.format("floor", ("cuda",)).replace("presets={'decode-floor-wide': {'BV': 4}}", "floor='copy'")
-    (folder / "variant.py").write_text(text)
+    write_kernel(roots[0] / "decode" / "floor", text)
     return load_catalog(roots)
 
 

@@ -8,7 +8,6 @@ from itertools import pairwise
 import pytest
 import torch
 from bundled import CATALOG
-from changed_kernels import write_changed
 from deep import cases_to_run
 from faults import answer
 from interpreted_ops import ALL, FIRST, UNTIL_WRONG, statuses
@@ -24,6 +23,7 @@ from nvfp4_data import (
     scaled,
     whole,
 )
+from write_kernels import write_changed
 
 from gdnbench.launch.numerics import load_numerics
 from gdnbench.machine.gpus import spec_of
@@ -407,7 +407,7 @@ def interpreted(request, tmp_path_factory):
     for number, case in enumerate(cases_to_run(request, "test_a_spoiled_kernel_is_refused")):
         op, label, right, wrong, _ = SPOILED[case["mistake"]]
         kernel, colon, params = label.partition(":")
-        write_changed(CATALOG.entries[f"{op}-{kernel}"], f"{op}-spoiled-{number}", (right, wrong), root)
+        write_changed(CATALOG.entries[f"{op}-{kernel}"], f"{op}-spoiled-{number}", root, (right, wrong))
         by_hand = op == GEMM and kernel in {"v1", "v2"}
         copies[case["mistake"]] = op, f"{op}-spoiled-{number}{colon}{params}", FEW if by_hand else AT[op]
     cases = cases_to_run(request, "test_kernels_are_right_where_there_is_no_gpu")

@@ -1,7 +1,9 @@
 """Tensors whose members lie apart: a kernel that claims to take strides is held to it, and no other is."""
 
 import pytest
+from bundled import CATALOG
 from faults import Gdnbench
+from write_kernels import write_changed, write_kernel
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.entry import without_claims
@@ -98,10 +100,7 @@ def bench(tmp_path_factory):
     (root / "add" / "op.py").write_text(OP)
     (root / "add" / "numerics.py").write_text(NUMERICS)
     for name, (declared, source) in KERNELS.items():
-        folder = root / "add" / name
-        folder.mkdir()
-        (folder / "variant.py").write_text(f'{declared}name="test-{name}")\n')
-        (folder / ("kernel.cu" if "CudaKernel" in declared else "kernel.py")).write_text(source)
+        write_kernel(root / "add" / name, f'{declared}name="test-{name}")\n', source)
     return Gdnbench(tmp_path_factory.mktemp("bench"), (root,), in_process=True)
 
 
@@ -167,7 +166,6 @@ def test_a_line_that_claims_strides_is_no_part_of_the_source():
     assert without_claims(text) == b'kernel = TorchKernel(\n    name="a",\n)\n'
 
 
-POOL_V1 = BUNDLED / "decode-pool" / "v1"
 HONEST = """from gdnbench.launch.numerics import load_file
 from gdnbench.origin import bundled_kernels
 
@@ -192,23 +190,14 @@ def catalog(tmp_path_factory):
         ("test-honest", ""),
         ("test-behind", "pool.as_strided((1,), (1,), pool.stride(0) - 1)[0] = 1.0"),
     ):
-        folder = root / "decode-pool" / name
-        folder.mkdir(parents=True)
-        (folder / "variant.py").write_text(f'{ON_TORCH}{CLAIM}name="{name}")\n')
-        (folder / "kernel.py").write_text(HONEST.format(more=more))
-    folder = root / "decode-pool" / "v1-strided"
-    folder.mkdir()
-    source, declared = (POOL_V1 / "kernel.cu").read_text(), (POOL_V1 / "variant.py").read_text()
-    for old, new in (
+        write_kernel(root / "decode-pool" / name, f'{ON_TORCH}{CLAIM}name="{name}")\n', HONEST.format(more=more))
+    folder = write_changed(
+        *(CATALOG.entries["decode-pool-v1"], "test-v1-strided", root),
         ("(GDN_POOL_ARGUMENTS)", "(GDN_POOL_ARGUMENTS, long long new_pool_stride)"),
         ("(static_cast<size_t>(place) * GDN_HV + head) * gdn::HEAD", "place * new_pool_stride + head * gdn::HEAD"),
-    ):
-        assert old in source
-        source = source.replace(old, new)
-    (folder / "kernel.cu").write_text(source)
-    (folder / "variant.py").write_text(
-        declared.replace("decode-pool-v1", "test-v1-strided").replace("    invariant", f"    {CLAIM}\n    invariant")
     )
+    declared = (folder / "variant.py").read_text()
+    (folder / "variant.py").write_text(declared.replace("    invariant", f"    {CLAIM}\n    invariant"))
     return load_catalog([BUNDLED, root])
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from faults import REPOSITORY
+from write_kernels import write_kernel
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.model.status import Status
@@ -99,13 +100,10 @@ def catalog(tmp_path_factory):
     (root / "gemm" / "numerics.py").write_text(numerics.read_text())
     changes = {name: (old, new) for name, (old, new, *_) in MISTAKES.items()}
     for name, (old, new) in {"right": ("", ""), "right-ptx": RIGHT_PTX, "lane-ptx": LANE_PTX, **changes}.items():
-        folder = root / "gemm" / name.replace("-", "_")
-        folder.mkdir()
         rows = new if old == GRID else GRID
         source = KERNEL if old == GRID else KERNEL.replace(old, new, 1)
         assert source != KERNEL or name in {"right", "grid-one-short"}
-        (folder / "kernel.py").write_text(source)
-        (folder / "variant.py").write_text(VARIANT.format(name=name, rows=rows))
+        write_kernel(root / "gemm" / name.replace("-", "_"), VARIANT.format(name=name, rows=rows), source)
     return load_catalog((root,))
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 from faults import Gdnbench
+from write_kernels import on_torch, write_kernel
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.model.sequences import SequenceLayout
@@ -119,13 +120,8 @@ FAULTS = {
 
 
 def add(root, op, name, fault, claims="", params="{}"):
-    folder = root / op / name
-    folder.mkdir()
-    (folder / "kernel.py").write_text(BODY.replace("{fault}", fault or "pass"))
-    (folder / "variant.py").write_text(
-        '"""A kernel."""\n\nfrom gdnbench import Param, TorchKernel\n\nkernel = TorchKernel(\n'
-        f'    name="{op}-{name}",\n    params={params},\n{claims})\n'
-    )
+    declared = on_torch(f"{op}-{name}", f",\n    params={params},\n{claims}")
+    write_kernel(root / op / name, declared, BODY.replace("{fault}", fault or "pass"))
 
 
 STEP = '''"""One token of `sums`."""
@@ -184,14 +180,12 @@ CUDA = """extern "C" __global__ void sums(const float* x, const float* gate, con
 
 
 def add_cuda(root, name, factor):
-    folder = root / "sums" / name
-    folder.mkdir()
-    (folder / "kernel.cu").write_text(CUDA.replace("FACTOR", factor))
-    (folder / "variant.py").write_text(
-        '"""A kernel."""\n\nfrom gdnbench import CudaKernel\n\nkernel = CudaKernel(\n'
-        f'    name="sums-{name}",\n    entry="sums",\n    grid=lambda shape, p: (len(shape.lengths),),\n'
-        '    block=lambda shape, p: shape.W,\n    invariant=("batch", "order", "append", "chunking", "rerun"),\n)\n'
+    declared = (
+        f'from gdnbench import CudaKernel\nkernel = CudaKernel(\n    name="sums-{name}",\n    entry="sums",\n'
+        "    grid=lambda shape, p: (len(shape.lengths),),\n    block=lambda shape, p: shape.W,\n"
+        '    invariant=("batch", "order", "append", "chunking", "rerun"),\n)\n'
     )
+    write_kernel(root / "sums" / name, declared, CUDA.replace("FACTOR", factor))
 
 
 def add_op(root, name, sequences):
@@ -214,12 +208,9 @@ def bench(tmp_path_factory):
     add(root, "sums", "by-call", f"if CALLS[0] % 2: {NUDGED}", '    invariant=("rerun",),\n')
     add_cuda(root, "cuda", "1.0f")
     add_cuda(root, "cuda-lies", "gridDim.x == 2 ? 1.00000024f : 1.0f")
-    (root / "steps" / "one").mkdir(parents=True)
+    write_kernel(root / "steps" / "one", on_torch("steps-one"), STEP_BODY)
     (root / "steps" / "op.py").write_text(STEP)
     (root / "steps" / "numerics.py").write_text(STEP_NUMERICS)
-    (root / "steps" / "one" / "kernel.py").write_text(STEP_BODY)
-    declared = '"""A step."""\n\nfrom gdnbench import TorchKernel\n\nkernel = TorchKernel(name="steps-one")\n'
-    (root / "steps" / "one" / "variant.py").write_text(declared)
     add(root, "untold", "claims", "", '    invariant=("batch",),\n')
     add(root, "untold", "rerun", "", '    invariant=("rerun",),\n')
     return Gdnbench(tmp_path_factory.mktemp("home"), (root,), in_process=True)

@@ -12,6 +12,7 @@ import torch
 from bundled import CATALOG
 from faults import Gdnbench
 from torch.nn.functional import softplus
+from write_kernels import write_changed
 
 from gdnbench.errors import UsageError
 from gdnbench.launch.bind import load
@@ -241,16 +242,9 @@ SMALL = ("--shape", "K=16 V=16", "--gpu", "cpu", "-q")
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory, same_root):
-    folder = same_root / "decode" / "forgets"
-    folder.mkdir(parents=True)
-    (folder / "variant.py").write_text(
-        '"""It keeps a thousandth less than it should."""\n\nfrom gdnbench import TorchKernel\n\n'
-        'kernel = TorchKernel(name="test-forgets")\n'
-    )
-    (folder / "kernel.py").write_text(
-        "import honest\n\n\ndef bind(tensors, workload, params):\n    run = honest.bind(tensors)\n\n"
-        "    def call():\n        output, state = run()\n        return output, 0.999 * state\n\n    return call\n"
-    )
+    """With a kernel that keeps a thousandth less than it should."""
+    kept = "v.dtype), new_state"
+    write_changed(CATALOG.entries["decode-reference"], "test-forgets", same_root, (kept, f"{kept} * 0.999"))
     return Gdnbench(tmp_path_factory.mktemp("length"), (same_root,), in_process=True)
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 from bundled import CATALOG
-from changed_kernels import write_changed
 from faults import Gdnbench
+from write_kernels import write_changed
 
 from gdnbench.verify.mistakes import FEWEST, LaunchFacts, likely_mistake
 
@@ -124,7 +124,7 @@ PLANTED = {
 def bench(tmp_path_factory):
     root, reference = tmp_path_factory.mktemp("planted"), CATALOG.entries["decode-reference"]
     for name, (change, _) in PLANTED.items():
-        write_changed(reference, f"decode-{name}", change, root)
+        write_changed(reference, f"decode-{name}", root, change)
     return Gdnbench(tmp_path_factory.mktemp("home"), (root,), in_process=True)
 
 

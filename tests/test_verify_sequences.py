@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from faults import Gdnbench
+from write_kernels import on_torch, write_kernel
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import DeclarationError, UsageError
@@ -285,7 +286,7 @@ def family_with(fault):
 def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kernels")
     for fault, (op, head, body) in FAULTS.items():
-        write_kernel(folder / op / named(fault), f"{head}\n\ndef bind(t, w, params):{body}")
+        add_kernel(folder / op / named(fault), f"{head}\n\ndef bind(t, w, params):{body}")
     for op, name, text in (
         ("verify-tree", "test-honest-tree", TREE + HONEST_BIND.format("lambda: with_parents(t, w, params, t.parent)")),
         (
@@ -294,17 +295,13 @@ def root(tmp_path_factory):
             CHECKPOINTS + HONEST_BIND.format("with_checkpoints(t, w, params, lambda kept, starts: kept)"),
         ),
     ):
-        write_kernel(folder / op / name, text)
+        add_kernel(folder / op / name, text)
     return folder
 
 
-def write_kernel(folder, text):
-    folder.mkdir(parents=True)
+def add_kernel(folder, text):
     in_place, claims = IN_PLACE.get(folder.parent.name, {"new_pool": "pool"}), CLAIMS.get(folder.name, "")
-    (folder / "variant.py").write_text(
-        f'from gdnbench import TorchKernel\n\nkernel = TorchKernel(name="{folder.name}", in_place={in_place}{claims})\n'
-    )
-    (folder / "kernel.py").write_text(text)
+    write_kernel(folder, on_torch(folder.name, f", in_place={in_place}{claims}"), text)
 
 
 @pytest.fixture(scope="module")

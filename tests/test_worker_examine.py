@@ -7,6 +7,7 @@ import torch
 from bundled import CATALOG
 from decode_workloads import decode_at
 from run_data import Events
+from write_kernels import on_torch, write_kernel
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.model.case import Case
@@ -55,7 +56,6 @@ THREADED = RIGHT + (
     "threading.Thread(target=Spinner().spin, daemon=True).start()\n"
     "threading.Thread(target=end).start()\n"
 )
-DECLARATION = "from gdnbench import Requirement, TorchKernel\nkernel = TorchKernel(name='decode-{}'{})\n"
 KERNELS = {
     "right": (RIGHT, ""),
     "inplace": (IN_PLACE, ""),
@@ -82,10 +82,7 @@ KERNELS = {
 def root(tmp_path_factory):
     root = tmp_path_factory.mktemp("kernels")
     for name, (source, more) in KERNELS.items():
-        folder = root / "decode" / name
-        folder.mkdir(parents=True)
-        (folder / "variant.py").write_text(DECLARATION.format(name, more))
-        (folder / "kernel.py").write_text(source)
+        write_kernel(root / "decode" / name, on_torch(f"decode-{name}", more), source)
     return root
 
 
