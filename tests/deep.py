@@ -183,7 +183,6 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, Kept]] = {
         "test_cli_verify.py::test_a_workload_that_a_kernel_is_not_for_is_neither_built_nor_interpreted": 0,
         "test_exchange_export.py::test_a_definition_of_others_says_names_and_order": 0,
         "test_exchange_export.py::test_indices_are_stored": 0,
-        "test_floor_forms.py::test_runs_that_chose_other_forms_have_the_floor_in_common": 0,
         "test_score.py::test_what_it_is_compared_with_may_be_slower": 0,
         "test_score.py::test_what_takes_less_time_than_its_work_has_no_score_on_either_side": 1,
         "test_score.py::test_workers_are_forked_from_one_process_that_stays": 0,

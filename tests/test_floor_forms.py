@@ -63,16 +63,3 @@ def test_a_form_that_fails_its_check_is_not_measured(bench, slow):
     slow("1", "WRONG")
     slow("2", "RAISES")
     assert forms(run(bench)) == {64: 0, 128: 0}
-
-
-def test_runs_that_chose_other_forms_have_the_floor_in_common(bench, slow):
-    slow("0,1")
-    one = run(bench, "--label", "one")
-    slow("1,2")
-    other = run(bench, "--label", "other")
-    assert forms(one) != forms(other)
-    done = bench("compare", one.name, other.name, "--out", str(bench.results))
-    assert done.code == 0, done.err
-    lines = [line.split() for line in done.out.splitlines()]
-    assert sum(words[0] == FLOOR and "floor" in words for words in lines if words) == 2
-    assert f"forms differ: {FLOOR} N=64: FORM=2 | FORM=0" in done.out + done.err

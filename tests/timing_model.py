@@ -15,8 +15,9 @@ from scipy.special import ndtr, ndtri
 from gdnbench.stats import FloatArray
 from gdnbench.store.settings import GPU_TRIM
 
-MEDIAN_EFFICIENCY = np.sqrt(np.pi / 2.0)  # standard error of a normal's median over that of its mean
-TRIMMED_EFFICIENCY = np.sqrt(1.026)  # the same of its 5 % trimmed mean (Huber, "Robust Statistics", 1981)
+TRIMMED_EFFICIENCY = np.sqrt(
+    1.026
+)  # standard error of a normal's 5 % trimmed mean over that of its mean (Huber, "Robust Statistics", 1981)
 
 
 @dataclass(frozen=True)
