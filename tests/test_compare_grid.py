@@ -4,12 +4,15 @@ from dataclasses import replace
 
 import pytest
 from compare_data import B1, B8, compared, figure, ratios_of, run_of, source, with_params
+from decode_workloads import decode_at
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from run_data import case, measured, store
 
+from gdnbench.analyse.figure import WorkloadKeys, differing_parts, workload_value
 from gdnbench.analyse.grid import default_rows, entries_of, join
 from gdnbench.analyse.runs import load_run
+from gdnbench.catalog.catalog import op_named
 from gdnbench.errors import UsageError
 from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role, Status
@@ -156,3 +159,32 @@ def test_every_figure_stands_once_in_its_own_row_and_column(runs, columns):
         assert tuple(entry.value(key) for key in columns) == column
     assert all(row.entries[0] and any(row.entries[1:]) for row in grid.rows)
     assert not any(row.entries[0] and any(row.entries[1:]) for row in grid.alone)
+
+
+AXES = op_named("decode").workloads
+KEYS = WorkloadKeys((AXES,))
+WORKLOADS = st.builds(
+    lambda batch, heads, group, key, value: decode_at(B=batch, HQ=heads, HV=heads * group, K=key, V=value),
+    *(st.integers(1, 512) for _ in range(5)),
+)
+
+
+@given(WORKLOADS, WORKLOADS)
+def test_two_workloads_differ_in_some_part_unless_they_are_one(one, other):
+    left, right = differing_parts(one, other)
+    assert (left == right) is (one == other)
+    assert len(left.split()) == len(right.split())
+    assert differing_parts(other, one) == (right, left)
+
+
+@given(WORKLOADS, WORKLOADS)
+def test_the_parts_of_a_workload_say_as_much_as_the_workload(one, other):
+    alike = all(workload_value(one, key) == workload_value(other, key) for key in KEYS.parts)
+    assert alike is (one == other)
+
+
+def test_what_a_key_fixes_is_a_key_too():
+    for key in KEYS.names:
+        assert key in KEYS.fixed_by(key)
+        assert set(KEYS.fixed_by(key)) <= set(KEYS.names)
+    assert KEYS.fixed_by("label") == ()

@@ -2,6 +2,7 @@
 
 import gzip
 import shutil
+from datetime import UTC, datetime
 
 import pytest
 from run_data import case, failed, info, measured, store
@@ -10,9 +11,10 @@ from sweep_data import JOINT
 from gdnbench.errors import LeftOutWarning, RunFormatError, UnknownNameError
 from gdnbench.model.status import Role
 from gdnbench.origin import EVIDENCE
-from gdnbench.store.files import RunFolder
+from gdnbench.store.files import RunFolder, run_id_of
 from gdnbench.store.find import compares, find_run, list_runs, name_runs
 from gdnbench.store.info import write_info
+from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import read_case_rounds, read_rounds
 from gdnbench.store.tables import write_sweep
 
@@ -180,3 +182,50 @@ def test_a_file_that_gzip_packed_is_read_as_if_it_were_plain(results):
         packed.write_bytes(damage)
         with pytest.raises(RunFormatError, match=r"rounds\.csv\.gz cannot be unpacked"):
             read_case_rounds(path.parent)
+
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("label", "tail"),
+    [
+        ("", ""),
+        ("before", "-before"),
+        ("my label, v2!", "-my-label-v2"),
+        ("../../etc/passwd", "-etc-passwd"),
+        ("a_b.c-d", "-a_b.c-d"),
+        ("///", ""),
+        ("..", ""),
+        ("größer", "-gr-er"),
+        ("two\nlines", "-two-lines"),
+    ],
+)
+def test_a_runs_name_is_when_where_what_and_a_safe_label(label, tail):
+    assert run_id_of(NOW, "h200", "decode", label) == "20260102-030405-h200-decode" + tail
+
+
+def test_a_run_is_hidden_until_it_is_finished(tmp_path):
+    folder = RunFolder.create(tmp_path, "run")
+    write_info(folder.path, info())
+    write_measurements(folder.path, info(), [])
+    with pytest.raises(UnknownNameError):
+        find_run(tmp_path, "run")
+    assert folder.finish() == tmp_path / "run" == find_run(tmp_path, "run")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_runs_of_the_same_second_get_names_of_their_own(tmp_path):
+    first, second = RunFolder.create(tmp_path, "run"), RunFolder.create(tmp_path, "run")
+    first.finish()
+    third = RunFolder.create(tmp_path, "run")
+    assert [each.run_id for each in (first, second, third)] == ["run", "run-2", "run-3"]
+    assert len({second.finish(), third.finish(), tmp_path / "run"}) == 3
+
+
+def test_a_stopped_run_is_hidden_again_while_it_goes_on(tmp_path):
+    path = tmp_path / "run"  # as another process left it
+    path.mkdir()
+    again = RunFolder.reopen(path)
+    assert (again.run_id, path.exists()) == ("run", False)
+    assert again.finish() == path
