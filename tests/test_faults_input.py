@@ -24,6 +24,7 @@ REFUSED = {
     "run --gpu cpu --baseline decode-v4": (5, "decode-v4 cannot run here: it needs a GPU", "--baseline"),
     f"{RUN} --shape M=64": (2, "there is no axis M", "B=1,8,64"),
     f"{RUN} --shape heads=big": (2, "there is no heads big", "qk4_v8"),
+    f"{RUN} --shape HQ=4 --shape heads=qk4_v8": (2, "HQ is set in two ways", "leave one of them out"),
     f"{RUN} --rounds 1": (2, "--rounds 1: an interval needs at least 2 rounds", "the default is"),
     f"{RUN} --samples 0": (2, "--samples 0: a round needs a sample", "the default is"),
     f"{RUN} --margin nan": (2, "a margin lies between 0 and 1", "0.005"),

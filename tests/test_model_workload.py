@@ -7,7 +7,7 @@ from decode_workloads import decode_at
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdnbench.errors import DeclarationError, ExitCode, GdnbenchError, ShapeError, UsageError
+from gdnbench.errors import DeclarationError, ExitCode, GdnbenchError, ShapeError
 from gdnbench.model.workload import nearest_workload, parse_list, short_list, write_list
 from gdnbench.model.workload_spec import Alias, Axis, AxisList, WorkloadSpec
 
@@ -96,27 +96,6 @@ def test_a_long_list_has_a_short_name_of_its_own():
 def test_lists_are_read_as_they_are_written(sizes):
     assert parse_list(write_list(sizes)) == tuple(sizes)
     assert len(short_list(sizes)) <= 60
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("B=1,8", [{"B": 1}, {"B": 8}]),
-        ("B=1 B=8", [{"B": 1}, {"B": 8}]),
-        ("heads=qk4_v8,qk2_v4", [{"HQ": 4, "HV": 8}, {"HQ": 2, "HV": 4}]),
-        ("heads=qk3_v9", [{"HQ": 3, "HV": 9}]),
-    ],
-)
-def test_settings_are_read_as_they_are_typed(text, wanted):
-    assert [list(settings) for settings in DECODE.workloads.parse(text)] == [wanted]
-
-
-@pytest.mark.parametrize("text", ["B", "B=", "=8", "M=3", "B=x", "B=1.5", "B=8,", "HQ=4 heads=qk4_v8", "8"])
-def test_settings_that_are_none_are_refused_with_an_example(text):
-    with pytest.raises(UsageError) as caught:
-        DECODE.workloads.parse(text)
-    assert "--shape" in caught.value.message
-    assert caught.value.hint
 
 
 def test_a_workload_that_is_known_stands_for_itself_whatever_else_is_as_large():
