@@ -5,7 +5,7 @@ Fields keep their names in the JSON. What all rows have alike stands once, under
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -59,19 +59,13 @@ def _digest(name: str, rows: Sequence[Row], head: Row, offset: int = 0, more: st
     return Digest({**head, **present(same_for_all=shared), name: own}, name, offset, more)
 
 
-def digest_score(document: Any, _call: Call) -> Digest:
-    """Leaves out what is in every result."""
-    return Digest({name: value for name, value in document.items() if name not in {"exit_code", "means"}})
+def passed_on(rows: str) -> Callable[[Any, Call], Digest]:
+    """Makes the digest of a verb whose document is for models as it stands; `rows` names the rows."""
 
+    def digest(document: Any, call: Call) -> Digest:
+        return Digest(document if isinstance(document, dict) else {rows: document}, rows, call.offset, call.more)
 
-def digest_checks(document: Any, _call: Call) -> Digest:
-    """Passes on the checks of `verify --ready`."""
-    return Digest(document, "checks")
-
-
-def digest_counters(document: Any, call: Call) -> Digest:
-    """Passes on the text of each function, or of what changed in each pair."""
-    return Digest({"functions": document}, "functions", call.offset, call.more)
+    return digest
 
 
 def digest_comparison(document: Any, call: Call) -> Digest:
@@ -82,7 +76,6 @@ def digest_comparison(document: Any, call: Call) -> Digest:
     overall = "column cases geomean geomean_lo geomean_hi"
     head = present(
         columns=columns,
-        ratio="time of the first / time of the other; above 1 the other is faster",
         margin=document["margin"],
         against_first=[pick(entry, overall) for entry in document["against_first"]],
         gate=document["gate"],

@@ -6,16 +6,14 @@ from dataclasses import replace
 
 from gdnbench.errors import UsageError
 from gdnbench.mcp.digests import (
-    digest_checks,
     digest_comparison,
-    digest_counters,
     digest_explained,
     digest_inspected,
     digest_kernels,
     digest_ledger,
     digest_run,
-    digest_score,
     digest_verified,
+    passed_on,
 )
 from gdnbench.mcp.tool import (
     Options,
@@ -138,7 +136,7 @@ with `code`, the machine code of one kernel, line by line.""",
 unclear.
 The verdict to work by after each change, in seconds; nothing is stored. A kernel that is wrong is not timed.""",
         _offer(_ONE_KERNEL, Parameter("against"), "op shape suite", _GPU_HERE, "budget"),
-        digest_score,
+        passed_on("workloads"),
         measures=True,
         meanings={
             0: "faster: the whole interval lies beyond the margin",
@@ -191,7 +189,7 @@ Needs a GPU unless `reports` is given. The tool `explain` reads what this stores
             Parameter("against", kind=str, about="Show what moved: from kernel or report to this one."),
             "op shape gpu on offset",
         ),
-        digest_counters,
+        passed_on("functions"),
         measures=True,
         prepare=_prepare_ncu,
     ),
@@ -287,7 +285,7 @@ Measures nothing itself. Gives each check's status and the command that shows mo
             "op suite",
             _GPU_HERE,
         ),
-        digest_checks,
+        passed_on("checks"),
         verb="verify",
         measures=True,
         prepare=lambda _values, options: options.update(ready=True),
