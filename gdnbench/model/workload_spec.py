@@ -203,13 +203,6 @@ class WorkloadSpec:
         return self.x_name if self.x_words == self.x_name else f"{self.x_words} {self.x_name}"
 
     @property
-    def series_title(self) -> str:
-        """The column title for the rest of a workload: an alias that covers all of it, else `series`."""
-        covered = {axis for alias in self.aliases for axis in alias.axes}
-        labelled = {axis.name for axis in self.axes if not axis.terse} | {each.name for each in self.lists}
-        return self.aliases[0].name if len(self.aliases) == 1 and labelled - covered == {self.x} else "series"
-
-    @property
     def default(self) -> Workload:
         """The workload with every axis and list at its default."""
         return self.workload({})
