@@ -116,7 +116,6 @@ LATER = {
     "show-columns": (f"show {TRY} --columns 'kernel,kernel us,verdict' --sort -stream --legend", "60 80"),
     "show-columns-csv": (f"show {TRY} --columns label,time_us --sort -time_us --csv", "80"),
     "show-column-unknown": (f"show {TRY} --sort bandwidth", "80"),
-    "show-errors": (f"show {TRY} --errors", "80 120"),
     "show-verify": (f"show {VERIFY}", "80 120"),
     "show-nvfp4": (f"show {NVFP4}", "60 80 120 csv"),
     "show-fp8": (f"show {FP8}", "80 120"),

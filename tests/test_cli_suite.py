@@ -41,7 +41,6 @@ def test_of_several_ops_the_one_that_is_meant_is_told_where_nothing_says_which(c
         (("show", "20261122-024054", "--out", RESULTS, "--suite", "contest", "--over", "decode-nope"),
          "the run has no times of decode-nope"),
         (("show", "sweep-bv", "--out", RESULTS, "--suite", "contest"), "is not summed up"),
-        (("show", "main", "--out", RESULTS, "--errors", "--json"), "--errors is for tables"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(command_line, tmp_path, monkeypatch, words, said):

@@ -1,4 +1,4 @@
-"""A run's further clocks beside NVBench, and its largest errors; and its rows and document for `--csv` and `--json`."""
+"""A run's further clocks beside NVBench; and its rows and document for `--csv` and `--json`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,10 @@ from rich.text import Text
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
-from gdnbench.render.console import data_console
-from gdnbench.render.output import print_block
-from gdnbench.render.table import Block, Column, Note, Table
-from gdnbench.render.units import NAME_STYLE, number, plus_minus, time_text
+from gdnbench.render.table import Block, Column, Table
+from gdnbench.render.units import number, plus_minus, time_text
 from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row
-from gdnbench.store.schema import LargestErrorDocument
 from gdnbench.store.tables import BuildRow, build_row
 from gdnbench.verbs.measured_columns import ratio_text
 from gdnbench.verbs.run_notes import baseline_name, failure_lines, name_cell, row_notes
@@ -164,33 +161,6 @@ def _warnings(clocks: Clocks) -> Iterator[Block]:
         shown = [row for row in rows if row.role is not Role.CONTROL]
         yield from row_notes(shown, lambda row: row.warnings, f" by {_TITLES[clock]}")
         yield from failure_lines([row for row in rows if row.timing is None], f"{_TITLES[clock]} ")
-
-
-def print_errors(info: RunInfo) -> None:
-    """Prints a row per kernel with its largest error by each gate, most accurate by the first gate first.
-
-    Errors are in the unit of the gate's limit, over all inputs and workloads on which the run verified the kernel.
-    """
-    console = data_console()
-    print_block(console, "")
-    if not info.errors:
-        print_block(console, Note("no errors are stored with this run: those of this gdnbench have them", "legend"))
-        return
-    limits = {gate: error["limit"] for errors in info.errors.values() for gate, error in errors.items()}
-    columns: list[Column[str]] = [Column("", lambda label: label, "kernel", style=NAME_STYLE, fold=True)]
-    for gate, limit in limits.items():
-
-        def show(label: str, gate: str = gate) -> str:
-            errors = info.errors[label]
-            return f"{errors[gate]['worst']:.3g}" if gate in errors else ""
-
-        columns.append(Column("", lambda label: label, f"{gate}\nof {limit:.4g}", show, right=True, fold=True))
-    kernels = sorted(info.errors, key=lambda label: [_worst(info.errors[label].get(gate)) for gate in limits])
-    print_block(console, Table(columns, kernels, title="largest errors against the float64 oracle"))
-
-
-def _worst(error: LargestErrorDocument | None) -> float:
-    return error["worst"] if error else float("inf")
 
 
 def run_document(

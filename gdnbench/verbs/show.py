@@ -27,13 +27,13 @@ from gdnbench.store.info import is_step, read_info, workload_titles
 from gdnbench.store.tables import read_sweep
 from gdnbench.verbs import options
 from gdnbench.verbs.base import VIEW_OPTIONS
-from gdnbench.verbs.run_clocks import LEGEND, Clocks, clock_blocks, has_times, print_errors
+from gdnbench.verbs.run_clocks import LEGEND, Clocks, clock_blocks, has_times
 from gdnbench.verbs.run_clocks import flat_rows as rows_of_run
 from gdnbench.verbs.run_notes import fastest_lines, legend, warning_notes
 from gdnbench.verbs.run_tables import WorkloadView, print_run, rows_at
 from gdnbench.wording import first_of, plural
 
-_NO_CONTEST = ("emit_dispatch", "profile", "errors")
+_NO_CONTEST = ("emit_dispatch", "profile")
 _NO_CHART = ("suite", "over", "json", "csv", "contest", *VIEW_OPTIONS)
 
 
@@ -52,9 +52,6 @@ def show(
     profile: Annotated[
         str, typer.Option(metavar="PROFILE", help="Of several distributions of inputs in the run: this one alone.")
     ] = "",
-    errors: Annotated[
-        bool, typer.Option("--errors", help="Also each kernel's largest errors against the oracle.")
-    ] = False,
     contest: Annotated[
         bool,
         typer.Option("--contest", help="Scores by the FlashInfer contest's rule; of runs of two ops also of both."),
@@ -110,14 +107,11 @@ def show(
         print_contest(runs or [""], results, suite, options.joined(over), json=json, csv=csv)
         return
     folders = [find_run(results, run) for run in runs or [""]]
-    folder, is_alone = folders[0], not (suite or over or emit_dispatch or errors or profile)
+    folder, is_alone = folders[0], not (suite or over or emit_dispatch or profile)
     if len(folders) > 1:
         if not is_alone:
-            alone = "--suite, --over, --profile, --emit-dispatch and --errors"
-            raise UsageError(f"{alone} are for one run", "name one run")
+            raise UsageError("--suite, --over, --profile and --emit-dispatch are for one run", "name one run")
         print_joint(folders, json=json, csv=csv)
-    elif errors and (json or csv):
-        raise UsageError("--errors is for tables; --json has them anyway", "leave --errors out")
     elif is_step(folder):
         if not is_alone:
             raise UsageError("a step has a table alone", f"gdnbench show {folder.name}")
@@ -132,8 +126,6 @@ def show(
         chosen = load_catalog().ops[read_info(folder).op].suite(suite) if suite else None
         over_labels = tuple(filter(None, options.joined(over).split(",")))
         print_run(folder, json=json, csv=csv, suite=chosen, over=over_labels, profile=profile)
-    if errors:
-        print_errors(read_info(folder))
 
 
 def _draw(runs: Sequence[str], results: Path, kernels: str, output: Path | None) -> None:
