@@ -17,31 +17,15 @@ KERNELS = {
     "TorchKernel": {"name": "'decode-x'"},
 }
 WRONG = (
-    "5",
-    "1.5",
-    "b'x'",
-    "object()",
-    "('a', 5)",
-    "[5]",
-    "{5: 5}",
-    "{'a': object()}",
-    "float('nan')",
-    "True",
+    *("5", "1.5", "b'x'", "object()", "('a', 5)", "[5]", "{5: 5}", "{'a': object()}", "float('nan')", "True"),
     "'é\\0'",
 )
 EVERY_KERNEL = [
     (kind, field.name) for kind in KERNELS for field in dataclasses.fields(getattr(gdnbench, kind)) if field.init
 ]
 SOURCES = (
-    "/etc/hostname",
-    "../../decode/x.py",
-    "a/../../../x.py",
-    "/dev/zero",
-    "//kernel.py",
-    "",
-    ".",
-    "\\0",
-    "kernel.py/x",
+    *("/etc/hostname", "../../decode/x.py", "a/../../../x.py", "/dev/zero", "//kernel.py"),
+    *("", ".", "\\0", "kernel.py/x"),
 )
 
 

@@ -80,16 +80,9 @@ def test_settings_that_cannot_be_measured_with_are_usage_errors(name, values):
 
 
 def chosen(**more):
-    not_asked = {
-        "confidence",
-        "budget_s",
-        "looks",
-        "clocks",
-        "trim",
-        "cold_tlb",
-        "until_clear",
-    }  # fixed, or set by another verb
-    defaults = {field.name: field.default for field in fields(Settings) if field.name not in not_asked}
+    # Fixed, or set by another verb.
+    elsewhere = ("confidence", "budget_s", "looks", "clocks", "trim", "cold_tlb", "until_clear")
+    defaults = {field.name: field.default for field in fields(Settings) if field.name not in elsewhere}
     values = {**defaults, "quick": False, "rounds": None, "samples": None, "processes": None, "seed": None}
     return choose_settings(more.pop("device", "cuda"), **{**values, **more})
 

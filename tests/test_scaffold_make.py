@@ -7,6 +7,7 @@ from tokenize import tokenize
 import pytest
 from bundled import CATALOG
 from decode_workloads import decode_at
+from write_kernels import write_kernel
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.entry import without_claims
@@ -36,14 +37,6 @@ def load(root, name="decode-new1"):
     catalog = load_catalog([BUNDLED, root])
     assert catalog.broken == ()
     return catalog.entries[name]
-
-
-def add(root, variant, source="", folder="mine"):
-    path = root / "decode" / folder
-    path.mkdir(parents=True)
-    (path / "variant.py").write_text(variant)
-    (path / "kernel.py").write_text(source)
-    return path
 
 
 @pytest.mark.parametrize("label", LABELS)
@@ -110,7 +103,11 @@ def test_params_after_colons_become_the_defaults(tmp_path):
 
 
 def test_other_files_are_copied_as_they_are(tmp_path):
-    folder = add(tmp_path, "\ufeff" + MINE.format(', entry="decode_mine"'), "from helper import decode_mine\n")
+    folder = write_kernel(
+        tmp_path / "decode" / "mine",
+        "\ufeff" + MINE.format(', entry="decode_mine"'),
+        "from helper import decode_mine\n",
+    )
     (folder / "deep").mkdir()
     (folder / "deep" / "table.bin").write_bytes(b"\0 decode_mine \xff")
     (folder / "notes.txt").write_bytes(b"decode_mine, not decode_mine2 or \xe9decode_mined\r\n")
@@ -146,7 +143,7 @@ def test_a_name_without_its_op_is_answered_with_the_origins(tmp_path):
     ],
 )  # fmt: skip
 def test_a_copy_that_would_not_load_is_not_made(tmp_path, variant, kind, match):
-    add(tmp_path, variant)
+    write_kernel(tmp_path / "decode" / "mine", variant)
     refuse(tmp_path, kind, match, "decode-new1", "decode-mine", tmp_path)
 
 
