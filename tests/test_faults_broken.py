@@ -22,7 +22,7 @@ def listed(bench):
 
 @pytest.fixture(scope="module")
 def run(bench):
-    broken = "cuda-syntax-error triton-import-error missing-extra missing-submodule import-fails no-bind"
+    broken = "cuda-syntax-error triton-import-error missing-extra missing-submodule"
     kernels = ("decode-v4", *(f"test-{each}" for each in broken.split()), "test-talking-declaration")
     return bench.run(",".join(kernels), *CPU, *SHORT, "-q")
 

@@ -1,5 +1,0 @@
-"""Wrong: defines `run`, not `bind`."""
-
-import honest
-
-run = honest.bind
