@@ -22,7 +22,7 @@ from gdnbench.errors import BuildError
 cutlass = pytest.importorskip("cutlass", reason="no CuTe DSL here: pip install 'gdnbench[cute]'")
 pytestmark = pytest.mark.slow
 
-OURS, GEMM = (CATALOG.entries[name] for name in ("decode-cute", "nvfp4-gemm-cute"))
+OURS, GEMM, DUAL = (CATALOG.entries[name] for name in ("decode-cute", "nvfp4-gemm-cute", "nvfp4-dual-gemm-cute"))
 PARAMS = OURS.default.params
 IN_SHARED = (
     "    sums = [",
@@ -143,27 +143,35 @@ ON_SM_100 = {
     "gives-back-more": (("dealloc_tmem(held, reserved)", "dealloc_tmem(held, 128)"), "unsafe", "not reserved"),
     "one-quarter": (("get_slice(thread)", "get_slice(thread % 32)"), "unsafe", "another quarter of the lanes"),
 }
+DUAL_ON_SM_100 = {
+    "right": (("", ""), "ok", ""),
+    "other-gate": (("silu(gate) * value", "silu(value) * gate"), "wrong-numbers", ""),
+    "other-phase": (("(chunk // STAGES - 1) % 2", "chunk // STAGES % 2"), "unsafe", "never completes"),
+    "one-barrier": (("commit(barriers + stage)", "commit(barriers)"), "unsafe", "never completes"),
+}
 
 
-def test_products_of_sm_100_are_interpreted_and_watched(tmp_path):
-    root = tmp_path / "more"
-    for name, (change, _, _) in ON_SM_100.items():
-        write_changed(GEMM, f"nvfp4-gemm-{name}", root, change)
-    cleared = root / "nvfp4-gemm" / "adds-to-zeros" / "kernel.py"
-    cleared.write_text(cleared.read_text().replace("chunk > 0 if part == 0 else True", "True"))
+@pytest.mark.parametrize(("entry", "changes"), [(GEMM, ON_SM_100), (DUAL, DUAL_ON_SM_100)], ids=["one", "two"])
+def test_products_of_sm_100_are_interpreted_and_watched(tmp_path, entry, changes):
+    root, op = tmp_path / "more", entry.op.name
+    for name, (change, _, _) in changes.items():
+        write_changed(entry, f"{op}-{name}", root, change)
+    if (cleared := root / op / "adds-to-zeros" / "kernel.py").exists():
+        cleared.write_text(cleared.read_text().replace("chunk > 0 if part == 0 else True", "True"))
     gdnbench = Gdnbench(tmp_path, (root,), in_process=True)
-    names = ",".join(f"nvfp4-gemm-{name}:COLUMNS=64" for name in ON_SM_100)
+    names = ",".join(f"{op}-{name}:COLUMNS=64" for name in changes)
     done = gdnbench("verify", "--kernel", names, "--quick", "--shape", "M=3 N=16 K=256", "--json")
-    said = {row["kernel"].removeprefix("nvfp4-gemm-"): (row["status"], row["reason"]) for row in done.document["gates"]}
-    assert {name: status for name, (status, _) in said.items()} == {name: each[1] for name, each in ON_SM_100.items()}
-    for name, (_, _, reason) in ON_SM_100.items():
+    said = {row["kernel"].removeprefix(f"{op}-"): (row["status"], row["reason"]) for row in done.document["gates"]}
+    assert {name: status for name, (status, _) in said.items()} == {name: each[1] for name, each in changes.items()}
+    for name, (_, _, reason) in changes.items():
         assert reason in said[name][1]
 
 
-def test_a_gpu_without_the_instructions_is_named():
+@pytest.mark.parametrize("entry", [GEMM, DUAL], ids=["one", "two"])
+def test_a_gpu_without_the_instructions_is_named(entry):
     for arch in ("sm_90", "sm_120"):
         with pytest.raises(BuildError, match=f"has instructions that sm_100a alone knows, .* compiled for {arch}"):
-            build(Job(GEMM, GEMM.default, GEMM.op.default, arch))
+            build(Job(entry, entry.default, entry.op.default, arch))
 
 
 def test_what_the_interpreter_does_not_know_is_named(tmp_path):

@@ -64,9 +64,11 @@ _WORDS: Mapping[str, str] = {
     "shuffle": "SHFL",
     "vote": "VOTE VOTEU MATCH REDUX CREDUX ELECT",
     "tensor core": "HMMA IMMA DMMA BMMA QMMA OMMA HGMMA QGMMA IGMMA BGMMA UTCHMMA UTCQMMA UTCIMMA UTCOMMA",
+    "tensor memory": "LDTM STTM UTCATOMSWS UTCCP UTCSHIFT",
     "block barrier": "BAR UCGABAR_ARV UCGABAR_WAIT",
     "warp barrier": "WARPSYNC",
-    "wait or fence": "DEPBAR LDGDEPBAR SYNCS MEMBAR FENCE ERRBAR ARRIVES UTMACMDFLUSH WARPGROUP WARPGROUPSET NANOSLEEP",
+    "wait or fence": "DEPBAR LDGDEPBAR SYNCS MEMBAR FENCE ERRBAR ARRIVES UTMACMDFLUSH WARPGROUP WARPGROUPSET NANOSLEEP "
+    "UTCBAR",
     "cache control": "CCTL CCTLL UTMACCTL",
     "comparison": "ISETP FSETP DSETP HSETP2 PLOP3 PSETP UISETP UPLOP3 UPSETP P2R R2P UP2UR UR2UP",
     "move": "MOV UMOV S2R S2UR CS2R CS2UR R2UR MOV32I",
@@ -131,8 +133,7 @@ def widest_load_bits(sass: str) -> int:
 
 def width_bits(modifiers: Iterable[str]) -> int:
     """Returns the width in bits of a load or store per thread, from its opcode's modifiers."""
-    widths = (_WIDTHS.get(modifier) for modifier in modifiers)
-    return next(filter(None, widths), _DEFAULT_BITS)
+    return next((_WIDTHS[each] for each in modifiers if each in _WIDTHS), _DEFAULT_BITS)
 
 
 def normalize(sass: str) -> list[str]:
