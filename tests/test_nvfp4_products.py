@@ -4,6 +4,7 @@ import math
 import operator
 from functools import cache, reduce
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -25,7 +26,7 @@ from nvfp4_data import (
 )
 from write_kernels import write_changed
 
-from gdnbench.launch.numerics import load_numerics
+from gdnbench.launch.numerics import load_file, load_numerics
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.gpu import gpu_slug
 from gdnbench.model.workload import Shape
@@ -439,3 +440,27 @@ def test_the_reference_is_right_on_a_cpu(op, sizes):
     done = answer("verify", f"{op}-reference", "--gpu", "cpu", "--shape", sizes)
     assert done.code == 0, done.err
     assert "fail" not in done.out
+
+
+@pytest.mark.parametrize("tiled", [0, 1])
+def test_scaled_mm_is_given_what_it_takes(monkeypatch, tiled):
+    """On a CPU its sums are made here, of scales as cuBLAS lays them out; of sizes it has checks of its own there."""
+    op, sizes, real = CATALOG.ops[GEMM], {"M": 37, "N": 80, "K": 256, "L": 2, "TILED": tiled}, torch._scaled_mm
+
+    def scaled_mm(a, b, *scales, out_dtype):
+        real(*(each.to("meta") for each in (a, b, *scales)), out_dtype=out_dtype)
+        x, y = (
+            scaled(
+                each.view(torch.uint8), torch.tensor([[by_tile(of, r, c) for c in range(16)] for r in range(len(each))])
+            )
+            for each, of in zip((a, b.T), scales, strict=True)
+        )
+        return (x @ y.T).to(out_dtype)
+
+    monkeypatch.setattr(torch, "_scaled_mm", scaled_mm)
+    entry, workload = CATALOG.entries["nvfp4-gemm-scaled-mm"], op.workload(Shape(**sizes))
+    t, expected, _ = drawn(GEMM, "all-codes", **sizes)
+    [found] = load_file(entry.source).bind(SimpleNamespace(**t), workload, None)()
+    assert torch.equal(found, expected.half())
+    fit = {gpu: entry.kernel.fits(gpu) for gpu in ("sm_90", "sm_100")}
+    assert fit == {"sm_90": False, "sm_100": True}

@@ -54,6 +54,7 @@ class Kernel:
     # copying floor is tried in all of them, and measured in the fastest.
     by_shape: Mapping[Shape, Mapping[str, ParamValue]] = field(default_factory=dict)
     requires: tuple[Requirement, ...] = ()
+    since: str = ""  # the first architecture with the kernel's instructions, as `sm_90` for clusters; empty for any
     # For a pseudo-kernel, the bound it measures; `ablation` for a kernel with parts left out, which is timed, not
     # verified and not compared. Empty for a real kernel.
     floor: Floor = ""
@@ -71,6 +72,7 @@ class Kernel:
     def __post_init__(self) -> None:
         for name in (self.name, *self.presets):
             check_name(name)
+        _check_arch(self.name, "since", self.since)
         for name in self.params:
             if not _PARAM_NAME.fullmatch(name):
                 raise DeclarationError(f"param {name}: a name is upper case, as in WARPS")
@@ -108,9 +110,8 @@ class Kernel:
             return f"its check failed: {type(error).__name__}: {error}"
 
     def fits(self, arch: str) -> bool:
-        """Whether the kernel can be compiled for an architecture, `sm_90`."""
-        del arch
-        return True
+        """Whether an architecture, `sm_90`, has the kernel's instructions: it is not before `since`."""
+        return not self.since or _number(arch) >= _number(self.since)
 
     def at_revision(self, revision: str) -> Self:
         """The same kernel and presets under names of a git revision: `decode-v4@0a1b2c3d`."""
@@ -243,11 +244,9 @@ class LaunchedKernel(Kernel):
     grid: Grid | None = None
     launches: tuple[Any, ...] = ()
     scratch: tuple[TensorSpec, ...] = ()  # undefined before a call; `dims` may name params, too
-    since: str = ""  # the first architecture with the kernel's instructions, as `sm_90` for clusters; empty for any
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_arch(self.name, "since", self.since)
         object.__setattr__(self, "scratch", tuple(self.scratch))
         given = [getattr(self, name) for name in self.needed]
         if self.launches:
@@ -258,10 +257,6 @@ class LaunchedKernel(Kernel):
         own = {each.name for each in fields(self)}
         one = {each.name: getattr(self, each.name) for each in fields(self.launch_kind) if each.name in own}
         object.__setattr__(self, "launches", tuple(self.launches) or (self.launch_kind(**one),))
-
-    def fits(self, arch: str) -> bool:
-        """Whether the architecture is not before `since`."""
-        return not self.since or _number(arch) >= _number(self.since)
 
 
 @dataclass(frozen=True, kw_only=True)
