@@ -138,29 +138,46 @@ ON_SM_100 = {
     "unfenced": (("        cute.arch.fence_view_async_shared()\n", ""), "unsafe", "no `fence.proxy.async` between"),
     "no-wait": (("        cute.arch.mbarrier_wait(barrier, chunk % 2)\n", ""), "unsafe", "no barrier between"),
     "no-commit": (("                tcgen05.commit(barrier)", "                pass"), "unsafe", "never completes"),
-    "keeps": (("        cute.arch.dealloc_tmem(held, reserved)\n", ""), "unsafe", "has not given back its columns"),
-    "small": (("alloc_tmem(reserved, address)", "alloc_tmem(32, address)"), "unsafe", "beside the columns"),
-    "gives-back-more": (("dealloc_tmem(held, reserved)", "dealloc_tmem(held, 128)"), "unsafe", "not reserved"),
+    "keeps": (("        cute.arch.dealloc_tmem(held, reserved, is_two_cta=is_two)\n", ""), "unsafe", "has not given back its columns"),
+    "small": (("alloc_tmem(reserved, address", "alloc_tmem(32, address"), "unsafe", "beside the columns"),
+    "gives-back-more": (("dealloc_tmem(held, reserved", "dealloc_tmem(held, 128"), "unsafe", "not reserved"),
     "one-quarter": (("get_slice(thread)", "get_slice(thread % 32)"), "unsafe", "another quarter of the lanes"),
 }
+OF_TWO_BLOCKS = {
+    "pairs": (("", ""), "ok", ""),
+    "apart": (("meet(CTAS)\n        if warp", "meet(1)\n        if warp"), "unsafe", "no barrier between"),
+    "alone": (("commit(barrier, 3, ", "commit(barrier, 1, "), "unsafe", "never completes"),
+    "same-half": (("rank * share", "0"), "wrong-numbers", ""),
+    "halves-swapped": (("rank * share", "(1 - rank) * share"), "wrong-numbers", ""),
+    "second-begins": (("rank == 0", "rank == 1"), "unsupported", "tcgen05.mma.cta_group::2"),
+    "ends-early": (("    meet(CTAS)\n    if warp", "    if warp"), "unsafe", ""),
+    "whole-barrier": (("tcgen05.commit(barrier, 3, ", "tcgen05.commit(barrier, None, "), "unsafe", "never completes"),
+}
+LAST_WAIT = "    cute.arch.mbarrier_wait(barriers + (steps - 1) % STAGES, (steps - 1) // STAGES % 2)\n"
 DUAL_ON_SM_100 = {
     "right": (("", ""), "ok", ""),
     "other-gate": (("silu(gate) * value", "silu(value) * gate"), "wrong-numbers", ""),
+    "no-wait": (("if chunk >= STAGES:", "if chunk >= steps:"), "unsafe", "is overwritten while the `tcgen05`"),
+    "sums-early": ((LAST_WAIT, ""), "unsafe", "sums of a product that it has not waited for"),
     "other-phase": (("(chunk // STAGES - 1) % 2", "chunk // STAGES % 2"), "unsafe", "never completes"),
     "one-barrier": (("commit(barriers + stage)", "commit(barriers)"), "unsafe", "never completes"),
 }
 
 
-@pytest.mark.parametrize(("entry", "changes"), [(GEMM, ON_SM_100), (DUAL, DUAL_ON_SM_100)], ids=["one", "two"])
-def test_products_of_sm_100_are_interpreted_and_watched(tmp_path, entry, changes):
+@pytest.mark.parametrize(
+    ("entry", "params", "changes"),
+    [(GEMM, "", ON_SM_100), (GEMM, ":CTAS=2", OF_TWO_BLOCKS), (DUAL, "", DUAL_ON_SM_100)],
+    ids=["one", "pair", "two"],
+)
+def test_products_of_sm_100_are_interpreted_and_watched(tmp_path, entry, params, changes):
     root, op = tmp_path / "more", entry.op.name
     for name, (change, _, _) in changes.items():
         write_changed(entry, f"{op}-{name}", root, change)
     if (cleared := root / op / "adds-to-zeros" / "kernel.py").exists():
         cleared.write_text(cleared.read_text().replace("chunk > 0 if part == 0 else True", "True"))
     gdnbench = Gdnbench(tmp_path, (root,), in_process=True)
-    names = ",".join(f"{op}-{name}:COLUMNS=64" for name in changes)
-    done = gdnbench("verify", "--kernel", names, "--quick", "--shape", "M=3 N=16 K=256", "--json")
+    names = ",".join(f"{op}-{name}:COLUMNS=64{params}" for name in changes)
+    done = gdnbench("verify", "--kernel", names, "--quick", "--shape", f"M={260 if params else 3} N=48 K=256", "--json")
     said = {row["kernel"].removeprefix(f"{op}-"): (row["status"], row["reason"]) for row in done.document["gates"]}
     assert {name: status for name, (status, _) in said.items()} == {name: each[1] for name, each in changes.items()}
     for name, (_, _, reason) in changes.items():

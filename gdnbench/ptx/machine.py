@@ -15,7 +15,7 @@ from gdnbench.ptx.ordering import EarlierLaunches, Ordering
 from gdnbench.ptx.program import WARP, WIDTHS, Fault, FaultLog, LaunchGrid, Operand, Program, PtxInstruction, unknown
 from gdnbench.ptx.registers import special
 from gdnbench.ptx.segments import SHARED_WINDOW, MemorySegment, PendingRead, SectorCounts
-from gdnbench.ptx.tensor_memory import TensorMemory
+from gdnbench.ptx.tensor_memory import Commits, TensorMemory
 from gdnbench.ptx.wgmma_registers import Flights
 
 INSTRUCTIONS_A_TURN = 2_000
@@ -105,7 +105,8 @@ class Machine:
         self.pending_reads: list[PendingRead] = []  # of shared memory, by asynchronous products and bulk stores
         # copies, stores, products: groups of asynchronous copies, of bulk stores and of products of sm_100
         self.copies, self.stores, self.products = Groups(count), Groups(count), Groups(count)
-        self.tensor_memory = TensorMemory(self.blocks)
+        self.tensor_memory, self.commits = TensorMemory(self.blocks), Commits(self.ordering, self.block)
+        self.committed: list[PendingRead] = []  # of products of sm_100, until a thread knows them to be complete
 
     # Operands
 
@@ -227,6 +228,8 @@ class Machine:
                     continue
                 for pending in self.pending_reads:
                     self.memory.end_reads(pending, np.ones(len(pending.lanes), dtype=bool))
+                for pending in self.committed:
+                    self.memory.check_unchanged(pending)
                 break
             places = np.unique(self.pc[running])
             # The lowest pc first, so that lanes that branched ahead are joined where the paths meet.
@@ -311,6 +314,27 @@ class Machine:
             rest = self.memory.end_reads(pending, done) if done.any() else pending
             left += [rest] if rest is not None else []
         self.pending_reads = left
+
+    def commit_products(self, lanes: IntArray) -> None:
+        """Has products so far, begun by `lanes`, read no longer, but for threads that do not wait for them."""
+        self.products.commit(lanes, self.ordering.now)
+        self.products.wait(lanes, 0)
+        reads = [each for each in self.pending_reads if each.access.instruction.name == "tcgen05"]
+        self.committed += [each.of(np.isin(each.lanes, lanes)) for each in reads]
+        self.end_reads("tcgen05", self.products)
+
+    def end_products(self, lanes: IntArray) -> None:
+        """Checks what products have read that some of these lanes now know to be complete."""
+        if not self.committed:
+            return
+        known = np.zeros(self.blocks, dtype=np.int64)
+        np.maximum.at(known, self.block[lanes], self.commits.known(lanes))
+        left = []
+        for pending in self.committed:
+            done = pending.begun < known[self.block[pending.lanes]]
+            self.memory.check_unchanged(pending.of(done))
+            left += [] if done.all() else [pending.of(~done)]
+        self.committed = left
 
     def mbarrier(self, address: int) -> Mbarrier:
         """Returns the mbarrier at a shared address, in all blocks."""

@@ -115,6 +115,14 @@ class Memory:
         """Ends a read for the lanes that `done` marks, and returns its rest; reports memory overwritten meanwhile."""
         shadow, mine = self.shared.shadow, pending.of(done)
         assert shadow is not None
+        self.check_unchanged(mine)
+        shadow.note_read(Touch(self.ordering, mine.lanes, mine.granules, mine.access.step))
+        return None if done.all() else pending.of(~done)
+
+    def check_unchanged(self, mine: PendingRead) -> None:
+        """Reports memory that a read goes on reading and that was overwritten since it began."""
+        shadow = self.shared.shadow
+        assert shadow is not None
         now = self.shared.view(mine.access.size)[mine.elements]
         changed = (now != mine.values).any(axis=1)
         if changed.any():
@@ -123,8 +131,6 @@ class Memory:
             what = "copy" if reader.name == "cp" else f"`{reader.name}`"
             text = f"shared memory is overwritten while the {what} at {reader.at} reads it"
             self._machine.findings.add(Fault.RACE, writer.at, text, count=int(np.count_nonzero(changed)))
-        shadow.note_read(Touch(self.ordering, mine.lanes, mine.granules, mine.access.step))
-        return None if done.all() else pending.of(~done)
 
     def store(self, space: str, access: Access, values: Array) -> None:
         """Writes elements; `values` has the shape (n, count)."""

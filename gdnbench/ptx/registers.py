@@ -134,8 +134,8 @@ KNOWN: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("fence", "membar", "prefetch", "prefetchu", "setmaxnreg", "createpolicy"), _ANY),
     "tcgen05": frozenset({
         "alloc", "dealloc", "relinquish_alloc_permit", "mma", "commit", "ld", "st", "wait__ld", "wait__st",
-        "fence__before_thread_sync", "fence__after_thread_sync", "cta_group__1", "kind__f16", "32x32b",
-        "sync", "aligned", "shared__cta", "shared__cluster", "mbarrier__arrive__one",
+        "fence__before_thread_sync", "fence__after_thread_sync", "cta_group__1", "cta_group__2", "kind__f16", "32x32b",
+        "sync", "aligned", "shared__cta", "shared__cluster", "mbarrier__arrive__one", "multicast__cluster",
         *(f"collector__a__{use}" for use in ("fill", "use", "lastuse", "discard")),
         *(f"x{1 << power}" for power in range(8)),
     }),

@@ -99,7 +99,7 @@ class Access:
     @property
     def may_be_of_peers(self) -> bool:
         """Whether its addresses may lie in the shared memory of another block of the cluster."""
-        return self.instruction.has("shared__cluster")
+        return self.instruction.has("shared__cluster", "cta_group__2")
 
 
 @dataclass

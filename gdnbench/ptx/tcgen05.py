@@ -2,22 +2,23 @@
 
 One thread begins a product of a whole block: A has 128 rows and B 8 to 256 columns, of f16 or bf16, both in shared
 memory as for `wgmma`; row r of the sums is lane r of tensor memory and column c a column of it (PTX ISA,
-"tcgen05.mma", "Data path layout D"). Other shapes, several blocks (`cta_group::2`), A in tensor memory, scales of
-blocks, sparse matrices, and copies from shared memory are unknown. What is not watched: products are made at once, so
-that sums which are read, or matrices which are overwritten, after the `commit` and before its mbarrier was waited
-for, are right here.
+"tcgen05.mma", "Data path layout D"). Of two blocks (`cta_group::2`), each has 128 of 256 rows of A and of the sums, and
+half of the columns of B ("Data path layout A"). Other shapes, A in tensor memory, scales of blocks, sparse matrices,
+and copies from shared memory are unknown. Products are made at once, but they read until a thread has waited for the
+phase at which their `commit` arrives, and no other may access their sums.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
 from gdnbench.ptx.machine import Handler, Machine
 from gdnbench.ptx.numbers import Array, IntArray, canonical
 from gdnbench.ptx.program import WARP, Fault, PtxInstruction, unknown
-from gdnbench.ptx.segments import Access
+from gdnbench.ptx.segments import PEER_BITS, Access
 from gdnbench.ptx.tensor_memory import LANES
 from gdnbench.ptx.waiting import arrive_from_products
 from gdnbench.ptx.warpgroups import Descriptors
@@ -34,59 +35,91 @@ def _bits(word: int, first: int, count: int) -> int:
 
 
 def _multiply(machine: Machine, instruction: PtxInstruction) -> None:
-    """Computes D = A B, or D = A B + D, for the block of each running lane; sums are rounded once."""
+    """Computes D = A B, or D = A B + D, for the block or the pair of each running lane; sums are rounded once."""
     place, a, b, described, *more = instruction.operands
     words = {int(each) for each in np.unique(machine.spread(described, "u32"))}
-    blocks = machine.block[machine.lanes]
-    if len(words) != 1 or not instruction.has("kind__f16") or len(np.unique(blocks)) != len(blocks):
+    first = machine.block[machine.lanes]
+    if len(words) != 1 or not instruction.has("kind__f16") or len(np.unique(first)) != len(first):
         raise unknown(instruction)
-    word = words.pop()
+    word, group = words.pop(), _group(machine, instruction)
     of_a, of_b = (_KINDS.get(_bits(word, first, 3)) for first in (7, 10))
-    columns = 8 * _bits(word, 17, 6)
+    columns, rows = 8 * _bits(word, 17, 6), 16 * _bits(word, 24, 5)
     is_plain = not _bits(word, 0, 4) and _bits(word, 4, 2) == _F32 and not _bits(word, 15, 2) and not word >> 29
-    if a.is_address or of_a is None or of_b is None or not is_plain or 16 * _bits(word, 24, 5) != _ROWS or not columns:
+    if a.is_address or of_a is None or of_b is None or not is_plain or rows != group * _ROWS or not columns:
         raise unknown(instruction)
     masks = [each for each in more if each.parts]
     adds, *scales = (each for each in more if not each.parts)
     if scales or any(machine.read(part, "u32").any() for mask in masks for part in mask.parts):
         raise unknown(instruction)
-    left = _matrix(machine, machine.spread(a, "u64"), _ROWS)
-    right = _matrix(machine, machine.spread(b, "u64"), columns)
+    left, right = (machine.spread(each, "u64") for each in (a, b))
+    by_block = [
+        (_matrix(machine, left, _ROWS, peer, group), _matrix(machine, right, columns // group, peer, group))
+        for peer in range(group)
+    ]
+    of_all = as_doubles(of_b, np.concatenate([each for _, each in by_block], axis=1)).swapaxes(1, 2)
     sign = -1 if _bits(word, 13, 1) != _bits(word, 14, 1) else 1
-    sums = sign * np.matmul(as_doubles(of_a, left), as_doubles(of_b, right).swapaxes(1, 2))
-    addresses = machine.addresses(place)
+    adds_up = machine.spread(adds, "pred")
+    for peer, (own, _) in enumerate(by_block):
+        sums = sign * np.matmul(as_doubles(of_a, own), of_all)
+        _add(machine, first + peer, machine.addresses(place), sums, adds_up)
+
+
+def _group(machine: Machine, instruction: PtxInstruction) -> int:
+    """Returns how many blocks multiply together; of two the first has to begin it."""
+    if instruction.has("cta_group__1"):
+        return 1
+    if machine.program.cluster % 2 or ((machine.block[machine.lanes] + machine.first_block) % 2).any():
+        raise unknown(instruction)
+    return 2
+
+
+def _add(machine: Machine, blocks: IntArray, addresses: Array, sums: Array, adds: Array) -> None:
+    """Leaves sums, shape (n, 128, columns), in tensor memory of blocks, added to what is there where `adds` says so."""
+    columns = sums.shape[2]
     lane = np.broadcast_to(np.arange(_ROWS)[:, None], sums.shape[1:]).reshape(1, -1) + (addresses >> 16)[:, None]
     column = np.tile(np.arange(columns), _ROWS) + (addresses & 0xFFFF)[:, None]
-    is_adding = machine.spread(adds, "pred")
-    if is_adding.any():
-        these = np.flatnonzero(is_adding)
+    if adds.any():
+        these = np.flatnonzero(adds)
         before = machine.tensor_memory.read(blocks[these], lane[these], column[these], machine.fault)
         sums[these] += before.view(np.float32).reshape(len(these), _ROWS, columns)
     rounded = canonical(sums.astype(np.float32)).reshape(len(blocks), -1)
     machine.tensor_memory.write(blocks, lane, column, rounded.view(np.uint32), machine.fault)
+    machine.tensor_memory.make(blocks, column[:, :columns], machine.ordering.now)
 
 
-def _matrix(machine: Machine, words: Array, size: int) -> Array:
-    """Reads a matrix by each lane's descriptor, shape (lanes, size, numbers to sum over), as bits."""
+def _matrix(machine: Machine, words: Array, size: int, peer: int, group: int) -> Array:
+    """Reads a matrix of each lane's block, or of the `peer`-th of its pair, by descriptors, as bits.
+
+    Of shape (lanes, size, numbers to sum over). A read of the pair's other block ends as one by the same thread there.
+    """
     descriptors = None if (words & _NO_SWIZZLE_OF_32).any() else Descriptors.read(words)
     pieces = None if descriptors is None else descriptors.pieces(size, is_transposed=False)
     if pieces is None:
         raise unknown(machine.instruction)
     count = pieces.shape[1] * pieces.shape[2]
-    readers = np.repeat(machine.lanes, count)
-    access = Access(readers, pieces.ravel(), 4, 4, machine.step, machine.instruction)
+    rank = (machine.block[machine.lanes] + machine.first_block) % machine.program.cluster + peer
+    places = pieces.reshape(len(words), -1) | (rank + 1 << PEER_BITS if group > 1 else 0 * rank)[:, None]
+    access = Access(np.repeat(machine.lanes, count), places.ravel(), 4, 4, machine.step, machine.instruction)
     values, pending = machine.memory.begin_read(access)
-    machine.pending_reads += pending
+    machine.pending_reads += [replace(each, lanes=each.lanes + peer * machine.grid.threads) for each in pending]
     return np.ascontiguousarray(values).view(np.uint16).reshape(len(words), size, -1)
 
 
 def _commit(machine: Machine, instruction: PtxInstruction) -> None:
-    """Ends the products so far, and arrives at an mbarrier."""
-    machine.products.commit(machine.lanes, machine.ordering.now)
-    machine.products.wait(machine.lanes, 0)
-    machine.end_reads("tcgen05", machine.products)
+    """Ends the products so far, and arrives at an mbarrier, in all blocks of the cluster that a mask names."""
+    lanes, addresses = machine.lanes, machine.shared_addresses(instruction.operands[0])
+    group, threads, every = _group(machine, instruction), machine.grid.threads, [lanes]
+    machine.commit_products(np.concatenate([lanes + peer * threads for peer in range(group)]))
     machine.ordering.now += 1  # the arrival comes after what was read
-    arrive_from_products(machine, instruction)
+    if instruction.has("multicast__cluster"):
+        rank = (machine.block[lanes] + machine.first_block) % machine.program.cluster
+        masks = machine.integers(instruction.operands[1], "u16")
+        named = [(each - rank, masks >> each & 1 > 0) for each in range(machine.program.cluster)]
+        every = [(lanes + ahead * threads)[is_named] for ahead, is_named in named]
+        addresses = np.concatenate([addresses[is_named] for _, is_named in named])
+    elif (addresses >> PEER_BITS).any():
+        raise unknown(instruction)
+    arrive_from_products(machine, instruction, np.concatenate(every), addresses & ((1 << PEER_BITS) - 1))
 
 
 def _allocate(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -> None:
@@ -129,6 +162,8 @@ def _move(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -> No
     place, held = instruction.operands if found[1] == "st" else instruction.operands[::-1]
     registers = held.parts or (held,)
     blocks, lanes, columns = _places(machine, machine.addresses(place), len(registers))
+    made, known = machine.tensor_memory.made(blocks, columns), machine.commits.known(machine.lanes)
+    machine.fault(Fault.RACE, made > known, "accesses sums of a product that it has not waited for")
     if found[1] == "st":
         bits = np.stack([machine.spread(each, "u32") for each in registers], axis=1)
         machine.tensor_memory.write(blocks, lanes, columns, bits, machine.fault)

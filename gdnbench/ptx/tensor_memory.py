@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gdnbench.ptx.numbers import Array, IntArray, Mask
+from gdnbench.ptx.ordering import Ordering
 from gdnbench.ptx.program import Fault
 
 LANES, COLUMNS, LEAST_COLUMNS = 128, 512, 32
@@ -28,6 +29,8 @@ class TensorMemory:
         # Shape (blocks, 128, columns): those that were ever allocated, and whether they have been written
         self._held = np.zeros((blocks, LANES, 0), dtype=np.uint32)
         self._written = np.zeros(self._held.shape, dtype=bool)
+        # Shape (blocks, 512), the step of the last product whose sums a column has; 0 for none
+        self._made = np.zeros((blocks, COLUMNS), dtype=np.int64)
 
     def allocate(self, blocks: IntArray, count: int, note: Note) -> IntArray:
         """Reserves `count` columns in each block, and returns the addresses."""
@@ -53,6 +56,7 @@ class TensorMemory:
         for block, column in zip(blocks, addresses, strict=True):
             self._owner[block, column : column + count] = 0
             self._written[block, :, column : column + count] = False
+            self._made[block, column : column + count] = 0
 
     def is_left(self) -> bool:
         """Returns whether a block has not given back what it reserved."""
@@ -72,9 +76,46 @@ class TensorMemory:
         place = (np.broadcast_to(blocks[:, None], inside.shape)[inside], lanes[inside], columns[inside])
         self._held[place], self._written[place] = bits[inside], True
 
+    def make(self, blocks: IntArray, columns: IntArray, now: int) -> None:
+        """Records that a product of step `now` has its sums in columns, shape (n, k), of blocks."""
+        self._made[blocks[:, None], np.clip(columns, 0, COLUMNS - 1)] = now
+
+    def made(self, blocks: IntArray, columns: IntArray) -> IntArray:
+        """Returns the step of the last product with sums in columns, shape (n, k); shape (n,), 0 for none."""
+        last: IntArray = self._made[blocks[:, None], np.clip(columns, 0, COLUMNS - 1)].max(axis=1)
+        return last
+
     def _inside(self, blocks: IntArray, lanes: IntArray, columns: IntArray, note: Note, verb: str) -> Mask:
         known = (lanes >= 0) & (lanes < LANES) & (columns >= 0) & (columns < self._held.shape[2])
         inside = known & (self._owner[blocks[:, None], np.where(known, columns, 0)] > 0)
         text = f"{verb} tensor memory beside the columns that its block reserved"
         note(Fault.OUT_OF_BOUNDS, ~inside.all(axis=1), text)
         return np.asarray(inside)
+
+
+class Commits:
+    """Which products of its block a thread knows to be complete: those before a commit whose phase it waited for.
+
+    A block's products are taken to be begun by one thread, and a commit to stand for all of them before it.
+    """
+
+    def __init__(self, ordering: Ordering, block: IntArray) -> None:
+        """Takes the block of each lane."""
+        self._ordering, self._block = ordering, block
+        # Each commit's step, the address of its mbarrier, and, by block, the phase; beyond any where it has none
+        self._commits: list[tuple[int, int, IntArray]] = []
+
+    def add(self, barrier: int, blocks: IntArray, phases: IntArray) -> None:
+        """Records that commits of this step arrive in phases of an mbarrier in some blocks."""
+        every = np.full(int(self._block.max()) + 1, np.iinfo(np.int64).max)
+        every[blocks] = phases
+        self._commits.append((self._ordering.now, barrier, every))
+
+    def known(self, lanes: IntArray) -> IntArray:
+        """Returns, for each lane, the step before which products of its block are complete as far as it knows."""
+        steps = np.zeros(len(lanes), dtype=np.int64)
+        for step, barrier, phases in self._commits:
+            known = self._ordering.phases_known.get(barrier)
+            if known is not None:
+                steps[known[lanes] > phases[self._block[lanes]]] = step
+        return steps

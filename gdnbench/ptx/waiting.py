@@ -226,6 +226,7 @@ def _wait(machine: Machine, instruction: PtxInstruction) -> int | None:
             machine.ordering.learn_parity(lanes[passed], address, awaited[passed], first)
         else:
             machine.ordering.learn_phase(lanes[passed], address, awaited[passed] + 1)
+        machine.end_products(lanes[passed])
     if instruction.has("test_wait") or done.all():
         machine.write(target, done, "pred")
         return None
@@ -249,13 +250,15 @@ def arrive_after_copies(machine: Machine, instruction: PtxInstruction) -> None:
     machine.mbarriers_changed()
 
 
-def arrive_from_products(machine: Machine, instruction: PtxInstruction) -> None:
-    """Executes the arrival of `tcgen05.commit`, at once as products here."""
-    addresses = machine.shared_addresses(instruction.operands[0])
-    check_shown(machine, instruction, machine.lanes, addresses)
-    for address, mbarrier, rows in _by_barrier(machine, addresses):
-        machine.ordering.bring(machine.lanes[rows], address)
-        mbarrier.arrive(machine.block[machine.lanes[rows]], np.ones_like(rows))
+def arrive_from_products(machine: Machine, instruction: PtxInstruction, lanes: IntArray, addresses: IntArray) -> None:
+    """Executes the arrivals of `tcgen05.commit`, at once as products here, each in the block of its lane."""
+    check_shown(machine, instruction, lanes, addresses)
+    for address in np.unique(addresses):
+        mine, mbarrier = lanes[addresses == address], machine.mbarrier(int(address))
+        blocks = machine.block[mine]
+        machine.ordering.bring(mine, int(address))
+        machine.commits.add(int(address), blocks, mbarrier.phase[blocks])
+        mbarrier.arrive(blocks, np.ones_like(mine))
     machine.mbarriers_changed()
 
 

@@ -2,11 +2,13 @@
 
 A number has two significant bits and its scale four: a product of six, where bf16 has eight. 128 threads widen a row of
 A each, and the first of them one of B, 64 numbers at a time; the tensor core sums up in fp32 in tensor memory, where
-thread t then finds row t of C.
+thread t then finds row t of C. With `CTAS=2` two blocks multiply together: each has 128 rows of A and half of B's, so
+that it widens half as much of B, and the first begins the products of both.
 """
 
 import cutlass
-from cutlass import BFloat16, Constexpr, Float16, Float32, Int32, Int64, Uint32, cute, range_constexpr
+from cutlass import BFloat16, Constexpr, Float16, Float32, Int32, Int64, Uint32, const_expr, cute, range_constexpr
+from cutlass._mlir import ir
 from cutlass.cute.nvgpu import OperandMajorMode, tcgen05
 from cutlass.memory import SmemAllocator
 from cutlass.utils import blackwell_helpers
@@ -70,11 +72,39 @@ def fence_tensor(way: str) -> None:
     cute.arch.inline_ptx(f"tcgen05.fence::{way}_thread_sync;")
 
 
-def products(columns: int) -> cute.TiledMma:
-    """Products of 128 rows and 16 numbers of A with `columns` of B, both with the numbers side by side in a row."""
-    k_major = OperandMajorMode.K
-    how = tcgen05.CtaGroup.ONE, tcgen05.OperandSource.SMEM, k_major, k_major
-    return cute.make_tiled_mma(tcgen05.MmaF16BF16Op(BFloat16, Float32, (ROWS, columns, INNER), *how))
+def products(columns: int, blocks: int) -> cute.TiledMma:
+    """Products of 128 rows of A in each block with `columns` of B, both with the numbers side by side in a row."""
+    k_major, group = OperandMajorMode.K, tcgen05.CtaGroup.ONE if blocks == 1 else tcgen05.CtaGroup.TWO
+    shape = (blocks * ROWS, columns, INNER)
+    how = group, tcgen05.OperandSource.SMEM, k_major, k_major
+    return cute.make_tiled_mma(tcgen05.MmaF16BF16Op(BFloat16, Float32, shape, *how))
+
+
+def in_clusters_of(blocks: int) -> None:
+    """Declares clusters along x, as `__cluster_dims__` does in CUDA C++: an attribute of the function around."""
+    function = ir.InsertionPoint.current.block.owner
+    while "nvvm.reqntid" not in function.attributes:
+        function = function.parent
+    function.attributes["nvvm.cluster_dim"] = ir.DenseI32ArrayAttr.get([blocks, 1, 1])
+
+
+def meet(blocks: int) -> None:
+    """A barrier of the threads of all blocks that multiply together."""
+    if blocks == 1:
+        cute.arch.sync_threads()
+    else:
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
+
+
+@cute.jit
+def load_sums(sums: cute.Tensor, own: cute.Tensor, thread: Int32) -> None:
+    """Loads a row of tensor memory, a lane of it for each thread."""
+    atom = cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition(cute.size(own))), Float32)
+    load_row = tcgen05.make_tmem_copy(atom, sums).get_slice(thread)
+    held = load_row.partition_S(sums)
+    cute.copy(load_row, held, cute.make_tensor(own.iterator, load_row.partition_D(sums).layout))
+    cute.arch.fence_view_async_tmem_load()
 
 
 @cute.jit
@@ -93,12 +123,15 @@ def store(sums: cute.Tensor, C: cute.Pointer, row: Int64, column: Int32, N: Cons
 @cute.kernel
 def nvfp4_gemm_cute(
     A: cute.Pointer, sfa: cute.Pointer, B: cute.Pointer, sfb: cute.Pointer, C: cute.Pointer, M: Int32,
-    N: Constexpr, K: Constexpr, TILED: Constexpr, COLUMNS: Constexpr,
+    N: Constexpr, K: Constexpr, TILED: Constexpr, COLUMNS: Constexpr, CTAS: Constexpr,
 ) -> None:  # fmt: skip
+    if const_expr(CTAS > 1):
+        in_clusters_of(CTAS)
     thread = cute.arch.thread_idx()[0]
     warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
-    tile_n, tile_m, pair = cute.arch.block_idx()
-    tile, mma, reserved = (ROWS, COLUMNS, CHUNK), products(COLUMNS), max(COLUMNS, 32)
+    block, tile_m, pair = cute.arch.block_idx()
+    rank, tile_n, is_two, share = block % CTAS, block // CTAS, CTAS == 2, COLUMNS // CTAS
+    tile, mma, reserved = (CTAS * ROWS, COLUMNS, CHUNK), products(COLUMNS, CTAS), max(COLUMNS, 32)
     layout_a = blackwell_helpers.make_smem_layout_a(mma, tile, BFloat16, 1)
     layout_b = blackwell_helpers.make_smem_layout_b(mma, tile, BFloat16, 1)
     shared = SmemAllocator()
@@ -108,44 +141,42 @@ def nvfp4_gemm_cute(
     shared_b = shared.allocate_tensor(BFloat16, layout_b.outer, 1024, layout_b.inner)[None, None, None, 0]
 
     if warp == 0:
-        cute.arch.alloc_tmem(reserved, address)
+        cute.arch.alloc_tmem(reserved, address, is_two_cta=is_two)
         with cute.arch.elect_one():
             cute.arch.mbarrier_init(barrier, 1)
     cute.arch.mbarrier_init_fence()
     fence_tensor("before")
-    cute.arch.sync_threads()
+    meet(CTAS)
     fence_tensor("after")
     held = cute.arch.retrieve_tmem_ptr(Float32, 16, address)
-    sums = cute.make_tensor(held, mma.make_fragment_C(mma.partition_shape_C((ROWS, COLUMNS))).layout)
+    sums = cute.make_tensor(held, mma.make_fragment_C(mma.partition_shape_C(tile[:2])).layout)
     part_a, part_b = mma.make_fragment_A(shared_a), mma.make_fragment_B(shared_b)
 
-    row, column = tile_m * ROWS + thread, tile_n * COLUMNS + thread
+    row, column = (tile_m * CTAS + rank) * ROWS + thread, tile_n * COLUMNS + rank * share + thread
     for chunk in cutlass.range(K // CHUNK):
         widen(A, sfa, shared_a, row, thread, chunk, pair, M, K, TILED)
-        if thread < COLUMNS:
+        if thread < share:
             widen(B, sfb, shared_b, column, thread, chunk, pair, Int32(N), K, TILED)
         cute.arch.fence_view_async_shared()
-        cute.arch.sync_threads()
-        if warp == 0:
+        meet(CTAS)
+        if warp == 0 and rank == 0:
             for part in range_constexpr(CHUNK // INNER):
                 mma.set(tcgen05.Field.ACCUMULATE, chunk > 0 if part == 0 else True)
                 cute.gemm(mma, sums, part_a[None, None, part], part_b[None, None, part], sums)
             with cute.arch.elect_one():
-                tcgen05.commit(barrier)
+                if const_expr(is_two):
+                    tcgen05.commit(barrier, 3, tcgen05.CtaGroup.TWO)
+                else:
+                    tcgen05.commit(barrier)
         cute.arch.mbarrier_wait(barrier, chunk % 2)
         fence_tensor("after")
 
-    held_here = sums[(None, None), 0, 0]
-    load = tcgen05.make_tmem_copy(
-        cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition(COLUMNS)), Float32), held_here
-    ).get_slice(thread)
     own = cute.make_rmem_tensor(COLUMNS, Float32)
-    cute.copy(load, load.partition_S(held_here), cute.make_tensor(own.iterator, load.partition_D(held_here).layout))
-    cute.arch.fence_view_async_tmem_load()
+    load_sums(sums[(None, None), 0, 0], own, thread)
     fence_tensor("before")
-    cute.arch.sync_threads()
+    meet(CTAS)
     if warp == 0:
-        cute.arch.relinquish_tmem_alloc_permit()
-        cute.arch.dealloc_tmem(held, reserved)
+        cute.arch.relinquish_tmem_alloc_permit(is_two_cta=is_two)
+        cute.arch.dealloc_tmem(held, reserved, is_two_cta=is_two)
     if row < M:
         store(own, C, Int64(pair) * M + row, tile_n * COLUMNS, N, COLUMNS)
