@@ -14,7 +14,7 @@ def grid(shape: Workload, p: Params) -> tuple[int, ...]:
 kernel = CuteKernel(
     name="nvfp4-dual-gemm-cute",
     params={
-        "COLUMNS": Param(default=32, choices=(16, 32, 64), doc="columns of C a block, each of B1 and of B2"),
+        "COLUMNS": Param(default=64, choices=(16, 32, 64), doc="columns of C a block, each of B1 and of B2"),
         "STAGES": Param(default=2, choices=(1, 2, 3, 4), doc="chunks in shared memory"),
         "AHEAD": Param(default=2, choices=(1, 2, 4), doc="chunks that a thread loads ahead"),
     },
