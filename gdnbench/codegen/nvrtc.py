@@ -148,9 +148,9 @@ def _text_in(source: Path) -> str:
 
 def target_of(kernel: Kernel, arch: str) -> str:
     """Returns what a kernel is compiled for: the architecture, or its own target; BuildError if that is another's."""
-    target, since = (kernel.target, kernel.since) if isinstance(kernel, CudaKernel) else ("", "")
+    target = kernel.target if isinstance(kernel, CudaKernel) else ""
     if not kernel.fits(arch):
-        whose = f"that {target} alone knows" if target else f"that GPUs have from {since} on"
+        whose = f"that {target} alone knows" if target else f"that GPUs have from {kernel.since} on"
         raise BuildError(f"{kernel.name} has instructions {whose}, and cannot be compiled for {arch}")
     return target or arch
 
