@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from stamps_data import MHZ, looping, specialised, stamps
+from decode_workloads import decode_at
+from report_data import store_run
+from stamps_data import MHZ, about, looping, specialised, stamps
 
-from gdnbench.errors import ExitCode, ReportFormatError
+from gdnbench.errors import ExitCode, LeftOutWarning, ReportFormatError
 from gdnbench.profile.stamps import UNWRITTEN, Passes, read_stamps
 from gdnbench.profile.timeline import pass_rows, spans_of
+from gdnbench.verbs.html.report import write_report
 
 
 @pytest.fixture
@@ -112,3 +115,18 @@ def test_a_timeline_that_cannot_be_is_refused(command_line, tmp_path, monkeypatc
     code, out, err = command_line("proton", *arguments, columns="200")
     assert (code, out) == (ExitCode.USAGE, "")
     assert said in err
+
+
+def test_a_report_shows_the_kernels_that_were_stamped_from_within(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "profiles" / "phases" / "decode-k1"
+    folder.mkdir(parents=True)
+    for gpu, size in (("h200", 8), ("h100", 64)):
+        stamped = about(label="decode-k1", block_warps=4, workload=decode_at(B=size))
+        replace(looping(), about=stamped).write(folder / f"20260101-000000-{gpu}-B{size}-qk4_v8.npz")
+    (folder / "20270101-000000-h200-B8-qk4_v8.npz").write_bytes(b"newer, and damaged")
+    with pytest.warns(LeftOutWarning, match="stamps are left out"):
+        write_report([store_run(tmp_path, samples=False)], tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("Inside decode-k1") == 2  # the title and the description, at B=8 on the run's GPU model alone
+    assert "SM 4, block 1, warp 0" in page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from gdnbench.errors import LeftOutWarning, ProfilerError, ReportFormatError
+from gdnbench.model.case import CodeState
+from gdnbench.model.workload import Workload
 from gdnbench.profile.breakdown import analyse
-from gdnbench.profile.stamps import BEGIN_NS, SM, UNWRITTEN, Passes, StampedKernel, Stamps
+from gdnbench.profile.files import find_files
+from gdnbench.profile.stamps import BEGIN_NS, SM, UNWRITTEN, Passes, StampedKernel, Stamps, read_stamps
 from gdnbench.stats import FloatArray
 
 
@@ -76,6 +81,22 @@ def spans_of(passes: Passes, about: StampedKernel, sm_mhz: float, launch: int = 
         for warp in written
         for each in np.flatnonzero(there[warp])
     ]
+
+
+def find_spans(profiles: Path, label: str, workload: Workload, *, gpu: str, source: str) -> list[TimeSpan]:
+    """Returns the passes in a kernel's newest stamps of a workload, a GPU model and a code, or [] without any.
+
+    `source` is the hash of the kernel's sources. Unreadable files are left out with a `LeftOutWarning`.
+    """
+    for path in find_files(profiles, "phases", label, workload, suffix=".npz", gpu=gpu):
+        try:
+            stamps = read_stamps(path)
+            is_other = CodeState.of(stamps.about.source, source) is CodeState.CHANGED
+            if spans := [] if is_other else stamped_spans(stamps):
+                return spans
+        except (ReportFormatError, ProfilerError) as error:
+            warnings.warn(f"stamps are left out: {error.message}", LeftOutWarning, stacklevel=2)
+    return []
 
 
 def stamped_spans(stamps: Stamps) -> list[TimeSpan]:

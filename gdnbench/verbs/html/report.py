@@ -85,7 +85,7 @@ def render(page: Mapping[str, Any]) -> str:
     """Renders the file's text."""
     from markupsafe import Markup
 
-    charts = [chart for section in page["sections"] for chart in section.charts]
+    charts = [chart for section in page["sections"] for chart in section.all_charts]
     return (
         _environment()
         .get_template("page.html.j2")
@@ -301,6 +301,7 @@ class HtmlPart:
     id: str
     title: str
     lines: tuple[str, ...] = ()
+    charts: tuple[HtmlChart, ...] = ()
     table: HtmlTable | None = None
     folded: str = ""
     failures: tuple[FailureGroup, ...] = ()
@@ -325,6 +326,11 @@ class HtmlSection:
     lines: tuple[str, ...] = ()
     parts: tuple[HtmlPart, ...] = ()
     failures: tuple[FailureGroup, ...] = ()
+
+    @property
+    def all_charts(self) -> list[HtmlChart]:
+        """Its charts and those of its parts, in order."""
+        return [*self.charts, *(chart for part in self.parts for chart in part.charts)]
 
 
 def failures_of(rows: Sequence[Measurement], *, workloads: bool = False) -> tuple[FailureGroup, ...]:

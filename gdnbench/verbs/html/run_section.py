@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gdnbench.errors import UsageError
@@ -11,12 +11,15 @@ from gdnbench.model.measurement import Measurement, Plateau, Sweep, Timing
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, label_slug
 from gdnbench.model.workload_spec import WorkloadSpec
+from gdnbench.origin import PROFILES
+from gdnbench.profile.timeline import find_spans
 from gdnbench.render.table import Table
 from gdnbench.render.units import flops_bind, number, traffic
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.roofline import bounded, points_of, read_roof, roofline_chart
 from gdnbench.report.charts.selection import choices_of, interval_text, kind_of, slots_of, timed, workload_slug
 from gdnbench.report.charts.theme import Datum, expr, page_spec, slot_params
+from gdnbench.report.charts.timeline import NOTE, timeline_chart
 from gdnbench.verbs.html.report import (
     HtmlChart,
     HtmlPart,
@@ -121,9 +124,22 @@ def _part(stored: ReportedRun, workload: Workload, prefix: str) -> HtmlPart:
         id=name,
         title=f"{workload}  ({traffic(max(row.nbytes for row in rows))}{_bound_words(stored, rows)})",
         lines=tuple(line.plain for line in control_lines(rows)),
+        charts=tuple(_timelines(stored, ordered, name)),
         table=_run_table(stored, ordered, name=f"{name}-table", where=str(workload)) if ordered else None,
         failures=failures_of(rows),
     )
+
+
+def _timelines(stored: ReportedRun, rows: Sequence[Measurement], name: str) -> Iterator[HtmlChart]:
+    """Yields a timeline of each kernel that `gdnbench proton` has stamped at a workload on the run's GPU model."""
+    for case in dict.fromkeys(row.case for row in rows):
+        source = stored.info.sources.get(case.variant.kernel, "")
+        spans = find_spans(PROFILES, case.label, case.workload, gpu=stored.info.gpu, source=source)
+        if spans:
+            chart, height = timeline_chart(spans)
+            title, id_ = f"Inside {case.label}", f"{name}-{label_slug(case.label)}-inside"
+            spec = page_spec(chart, height, f"{title}: when each warp was in which phase, {case.workload}")
+            yield HtmlChart(id=id_, title=title, note=NOTE, spec=spec, height=height)
 
 
 def _bound_words(stored: ReportedRun, rows: Sequence[Measurement]) -> str:
