@@ -48,6 +48,11 @@ _PANELS = {
         VerbRow(
             "ledger add", "Write an experiment down before it is measured: why, and what is expected.", "ledger:add"
         ),
+        VerbRow(
+            "ledger restore",
+            "Write the sources of an entry back, into a new folder or over the kernel's own.",
+            "ledger:restore",
+        ),
     ),
     "Measure": (
         VerbRow(

@@ -144,6 +144,7 @@ LATER = {
     "phases": (f"proton --import {STAMPS}", f"{WIDTHS} json"),
     "ledger": ("ledger", "60 80 120 json"),
     "ledger-entry": ("ledger 1", "80 json"),
+    "ledger-restore": ("ledger restore 1 --to mine", "80 json"),
     "targets": ("targets", TABLES),
     "new": ("new decode-mine --from decode-v4 --to mine", "80 json"),
     "new-floor": ("new decode-f1 --from decode-floor-copy --to mine", "80"),

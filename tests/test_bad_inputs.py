@@ -41,6 +41,7 @@ BASE = {
     "sweep": ["decode-v4", "-p", "WARPS=4"],
     "ledger add": ["it is faster", "-k", "decode-v4", "--expect", "time <= 9us at B=1"],
     "ledger": [],
+    "ledger restore": ["1"],
     "doctor": ["--calibrate", "--gpu", "cpu"],
     "step": ["decode-v9"],
     "score": ["decode-v4"],

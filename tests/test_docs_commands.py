@@ -41,7 +41,7 @@ def commands():
 
 def _is_mention(words):
     """A verb's name, with or without an option that is talked about: no command."""
-    if " ".join(words[:2]) in {"exchange export", "exchange import", "ledger add"}:
+    if " ".join(words[:2]) in {"exchange export", "exchange import", "ledger add", "ledger restore"}:
         return all(word.startswith("-") for word in words[2:])
     return words[0] not in {"list", "show", "runs"} and all(word.startswith("-") for word in words[1:])
 

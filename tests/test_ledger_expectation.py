@@ -12,7 +12,7 @@ from stamps_data import about, stamps
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.ledger.entry import parse_expected
+from gdnbench.ledger.entry import parse_effort, parse_expected
 from gdnbench.ledger.file import read_ledger
 from gdnbench.profile.ncu.quantities import LaunchProfile, Metric
 from gdnbench.profile.ncu.store import write_profiles
@@ -87,6 +87,12 @@ def test_what_is_no_expectation_is_refused_with_its_reason(text, why):
     with pytest.raises(UsageError, match=why) as raised:
         parse_expected(text)
     assert "which" in why or SLOWER in raised.value.hint
+
+
+@pytest.mark.parametrize("text", ["soon", "0 h", "1.5 closings", "-2 h", "3"])
+def test_what_is_no_effort_is_refused(text):
+    with pytest.raises(UsageError, match="not a number of closings, hours or minutes"):
+        parse_effort(text)
 
 
 def _outcomes(entry):
@@ -218,13 +224,27 @@ def test_a_profile_of_before_the_entry_or_of_other_code_decides_nothing(draft, b
     assert close(run="")["state"] == "confirmed"
 
 
+def test_an_entry_whose_effort_is_spent_is_given_up(home, begin, close, command_line):
+    begin("phase load <= 9 cycles", more=["--effort", "1 closing"])
+    assert close(run="")["state"] == "undecided"
+    assert "the effort of entry 1, 1 closing, was spent" in close(run="", code=ExitCode.USAGE)
+    _, out, _ = command_line("ledger")
+    assert "given up" in out
+
+
+def test_hours_count_from_when_the_entry_was_opened_to_when_a_run_began(home, begin, close):
+    begin("time <= 9us at B=1", more=["--effort", "2 h"])
+    keep_run(home)  # of 2099
+    assert "2 h, was spent" in close(code=ExitCode.USAGE)
+
+
 def test_a_ledger_of_before_there_were_other_quantities_is_read(home, begin):
     begin(SLOWER)
     path = home / "ledger.jsonl"
     line = json.loads(path.read_text())
     for name in ("quantity", "of", "is_change", "before", "where"):
         del line["expectations"][0][name]
-    line["effort"] = {"closings": 3, "hours": 0.0}  # a limit that entries had
+    del line["effort"]
     path.write_text(json.dumps(line | {"schema": 1}) + "\n")
     (expected,) = read_ledger(path)[1].opened.expectations
     assert (expected.measured.is_time, expected.baseline) == (True, "decode-v8")

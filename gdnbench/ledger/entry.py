@@ -20,6 +20,7 @@ from msgspec import Meta
 
 from gdnbench.errors import UsageError
 from gdnbench.store.schema import GitDocument, MaybeName, Name, SizesDocument, TextLine, Timestamp
+from gdnbench.wording import plural
 
 Sign = Literal["<=", ">=", "="]
 QuantityName = Literal[
@@ -181,6 +182,36 @@ def text_of(typed: Typed, baseline: str, where: str, workload: str) -> str:
     return f"{name} {typed.sign} {typed.bound:{sign}.10g}{unit}{on} at {workload}"
 
 
+@dataclass(frozen=True)
+class Effort:
+    """How much an entry may take before it is given up: closings, hours since it was opened; 0 for no limit."""
+
+    closings: Annotated[int, Meta(ge=0, le=10**6)] = 0
+    hours: Annotated[float, Meta(ge=0, le=10**6)] = 0.0
+
+    def __str__(self) -> str:
+        return plural(self.closings, "closing") if self.closings else f"{self.hours:g} h" if self.hours else ""
+
+
+_EFFORT = re.compile(r"(?P<number>\d{1,6}(?:\.\d{1,3})?)\s*(?P<unit>closings?|h|min)", re.ASCII)
+
+
+def parse_effort(text: str) -> Effort:
+    """Reads `--effort`, which may be empty; UsageError for what is not a number of closings, hours or minutes."""
+    match = _EFFORT.fullmatch(text.strip())
+    if not text.strip():
+        return Effort()
+    is_whole = match and (not match["unit"].startswith("closing") or match["number"].isdigit())
+    if not match or not is_whole or not float(match["number"]):
+        raise UsageError(
+            f"--effort {text!r}: it is not a number of closings, hours or minutes", "as in 3 closings, or 2 h"
+        )
+    number = float(match["number"])
+    if match["unit"].startswith("closing"):
+        return Effort(closings=int(number))
+    return Effort(hours=number if match["unit"] == "h" else number / 60)
+
+
 Schema = Literal[1, 2]
 SCHEMA: Schema = 2  # since 2, expectations may be of other quantities than times and ratios
 SCHEMAS: tuple[Schema, ...] = (1, 2)  # all that are read
@@ -212,6 +243,7 @@ class Opened:
     label: Name
     expectations: Annotated[list[Expectation], Meta(min_length=1)]
     stop: TextLine = ""  # when to give up, in the user's words
+    effort: Effort = field(default_factory=Effort)
     after: Annotated[int, Meta(ge=0, le=10**6)] = 0  # the entry that it follows; 0 for none
     hashes: dict[Name, TextLine] = field(default_factory=dict)
     git: GitDocument = field(default_factory=GitDocument)
@@ -297,6 +329,13 @@ class LedgerEntry:
     def is_decided(self) -> bool:
         """Whether no run can change it any more."""
         return self.state in {EntryState.CONFIRMED, EntryState.REFUTED}
+
+    def is_given_up(self, at: datetime | None = None) -> bool:
+        """Whether its effort was spent before it was decided, at a moment; by default now."""
+        effort, began = self.opened.effort, moment(self.opened.time)
+        hours = ((at or datetime.now(UTC)) - began).total_seconds() / 3600 if began else 0.0
+        is_spent = 0 < effort.closings <= len(self.closings) or 0 < effort.hours < hours
+        return is_spent and not self.is_decided
 
 
 def moment(timestamp: str) -> datetime | None:

@@ -26,6 +26,7 @@ from gdnbench.ledger.entry import (
     measure_command,
     moment,
     now_text,
+    parse_effort,
     parse_expected,
     text_of,
 )
@@ -50,6 +51,7 @@ def plan_try(
     *,
     op: str = "",
     stop: str = "",
+    effort: str = "",
     after: int = 0,
     observer: Observer = ignore,
 ) -> Opened:
@@ -62,6 +64,7 @@ def plan_try(
     if not expected:
         raise UsageError("nothing is expected, so that nothing could refute it", f"--expect: {EXAMPLES}")
     typed = [term for text in expected for term in parse_expected(text)]
+    limit = parse_effort(effort)
     of = find_op(catalog, resolve_op(catalog, op, [kernel]))
     entry, variant = find_variant(catalog, of.name, kernel)
     hashes = {entry.kernel.name: entry.known_source()}
@@ -86,6 +89,7 @@ def plan_try(
         label=variant.label,
         expectations=list(expectations.values()),
         stop=stop.strip(),
+        effort=limit,
         after=after,
         hashes=hashes,
         git=convert(git_state(entry.folder), GitDocument),
@@ -185,7 +189,7 @@ def closed_event(
 ) -> Closed:
     """The event that closes an entry by what was measured, of which a run may be a part.
 
-    UsageError if the run is older than the entry or of other code than now, or the entry was decided.
+    UsageError if the run is older than the entry or of other code than now, or the entry was decided or given up.
     """
     opened = entry.opened
     if entry.is_decided:
@@ -201,6 +205,10 @@ def closed_event(
         raise UsageError(message, f"first {shlex.join(measure_command(opened))}")
     elif current is None:
         raise _gone(opened)
+    if entry.is_given_up(moment(run.info.timestamp) if run else None):
+        raise UsageError(
+            f"the effort of entry {opened.id}, {opened.effort}, was spent", "gdnbench ledger add --after …"
+        )
     source = source or (current.known_source() if current else "")
     findings = Judgement(catalog, opened, run, profiles, observer).results()
     return Closed(

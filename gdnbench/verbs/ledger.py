@@ -1,4 +1,4 @@
-"""`gdnbench ledger`: writes experiments down, lists them, shows and closes one."""
+"""`gdnbench ledger`: writes experiments down, lists them, shows, closes and restores one."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from gdnbench.ledger.file import Change, Entries
 
 
-_FORMS = "gdnbench ledger, gdnbench ledger 3, gdnbench ledger close 3 [RUN], gdnbench ledger add …"
+_FORMS = "gdnbench ledger, gdnbench ledger 3, gdnbench ledger close 3 [RUN], gdnbench ledger add … or restore 3"
 
 
 def ledger(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[ID | close ID [RUN] | add …]",
+            metavar="[ID | close ID [RUN] | add … | restore ID]",
             help="An entry to show, or to close by what was measured.",
             show_default=False,
         ),
@@ -51,7 +51,8 @@ def ledger(
     close 3 RUN` holds a run of the kernel as it is now against its expectations:
     confirmed or refuted where the whole interval lies on one side of the bound,
     undecided otherwise. Builds and errors are measured then; phases and counters are
-    those of stored profiles. Without RUN, times stay undecided. Needs no GPU.
+    those of stored profiles. Without RUN, times stay undecided. `gdnbench ledger restore
+    3` writes its sources back. Needs no GPU.
     """
     from gdnbench.ledger.file import find_entry, read_ledger
 
@@ -126,6 +127,9 @@ def add(
         ),
     ],
     stop: Annotated[str, typer.Option(metavar="TEXT", help="When to give it up, in words.")] = "",
+    effort: Annotated[
+        str, typer.Option(metavar="LIMIT", help="When it is given up if undecided: '3 closings', '2 h', '90 min'.")
+    ] = "",
     after: Annotated[int, typer.Option(metavar="ID", min=0, help="The entry that it follows.")] = 0,
     again: Annotated[bool, typer.Option("--again", help="Also what an entry refuted; it is said, and done.")] = False,
     op: OpOption = "",
@@ -146,9 +150,9 @@ def add(
     from gdnbench.ledger.file import append_event, read_ledger
     from gdnbench.verbs.progress import watch
 
-    catalog = load_catalog()
+    catalog, limits = load_catalog(), {"stop": stop, "effort": effort}
     with watch(quiet=json) as observer:
-        planned = plan_try(catalog, hypothesis, kernel, expect, op=op, stop=stop, after=after, observer=observer)
+        planned = plan_try(catalog, hypothesis, kernel, expect, op=op, after=after, observer=observer, **limits)
     repeats: list[str] = []
 
     def make(entries: Entries) -> Opened:
@@ -184,7 +188,7 @@ def _list_answer(entries: Entries, ledger: Path, results: Path, *, every: bool) 
     notes = [Note(f"{plural(len(entries), 'entry', 'entries')}: {states}", "legend")]
     if len(shown) < len(entries):
         notes.insert(0, Note(f"the last {len(shown)} of {len(entries)}: --all shows the others, too", "legend"))
-    waiting = next((each for each in entries.values() if each.state == "open"), None)
+    waiting = next((each for each in entries.values() if each.state == "open" and not each.is_given_up()), None)
     return Answer(
         text=lambda _: [Table(_COLUMNS, shown, notes=notes)],
         document=lambda: {"ledger": str(ledger), "entries": list(map(_document, entries.values()))},
@@ -236,6 +240,7 @@ def _entry_text(entry: LedgerEntry, change: Change) -> Iterator[Block]:
         "commit": f"{commit[:12]}{' and changes' if opened.git.get('dirty') else ''}" if commit else "",
         "after": f"entry {opened.after}" if opened.after else "",
         "stop": opened.stop,
+        "effort": f"{opened.effort}{', spent: given up' if entry.is_given_up() else ''}" if str(opened.effort) else "",
     }
     yield _heading(entry)
     yield from (f"{name:9} {value}" for name, value in facts.items() if value)
@@ -269,6 +274,11 @@ def _closings(entry: LedgerEntry) -> Iterator[Block]:
             yield f"learned: {closed.learned}"
 
 
+def _state(entry: LedgerEntry) -> str:
+    """Returns `open` or `confirmed`; for an undecided entry whose effort is spent, that it was given up."""
+    return "given up" if entry.is_given_up() else entry.state.value
+
+
 def _last_measured(entry: LedgerEntry) -> str:
     if not entry.last:
         return ""
@@ -296,7 +306,7 @@ _COLUMNS: list[Column[LedgerEntry]] = [
     Column("", lambda row: row.opened.time[:10], "date", drop=2),
     Column("", lambda row: row.opened.label, "kernel", drop=1),
     Column("", lambda row: row.opened.hypothesis, "hypothesis", fold=True, most=48),
-    Column("", lambda row: row.state, "state", lambda row: Text(row.state.value, style=_STYLES[row.state])),
+    Column("", lambda row: row.state, "state", lambda row: Text(_state(row), style=_STYLES[row.state])),
     Column("", _last_measured, "measured", fold=True, most=36),
     Column("", lambda row: row.last.run if row.last else "", "run", drop=3),
 ]
@@ -309,3 +319,46 @@ def _document(entry: LedgerEntry) -> dict[str, Any]:
         for each in entry.closings
     ]
     return {**opened, "state": entry.state.value, "closings": closings}
+
+
+def restore(
+    entry: Annotated[str, typer.Argument(metavar="ID", help="The entry whose sources are wanted.")],
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="DIR", help="The new folder; restored-ID here by default.")
+    ] = None,
+    opened: Annotated[
+        bool, typer.Option("--opened", help="As they were when it was opened, not as they were measured last.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="In place: over the files of the kernel's own folder as they are now.")
+    ] = False,
+    ledger: LedgerOption = LEDGER,
+    json: JsonOption = False,
+) -> None:
+    """Write the sources of an entry back, into a new folder or over the kernel's own.
+
+    As they were measured last, else as they were when it was opened. The new folder
+    is one of kernels, as `GDNBENCH_KERNELS` takes it, with the headers beside the
+    kernel. With --force the files of the kernel's own folder are written over what
+    is there now: each one that changes is named, and files that the entry does not
+    have, and headers that other kernels share, are left. Needs no GPU and no git.
+    """
+    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.ledger.file import find_entry, kept_sources, read_ledger, restore_beside, restore_in_place
+    from gdnbench.render.output import print_written
+    from gdnbench.render.units import short_path
+
+    if force and to:
+        raise UsageError("--force writes in place, and --to into another folder", "leave one of them out")
+    found = find_entry(read_ledger(ledger), entry, ledger)
+    catalog, files = load_catalog(), kept_sources(found, opened=opened)
+    kernel, op = found.opened.kernel, found.opened.op
+    if force:
+        restored = restore_in_place(files, catalog.entries.get(kernel), kernel)
+    else:
+        op_folder = catalog.op_folders[op].name if op in catalog.op_folders else op
+        restored = restore_beside(files, to or Path(f"restored-{found.opened.id}"), op_folder)
+    document = {"entry": found.opened.id, "kernel": kernel, "folder": restored.folder, "files": restored.files}
+    written = [short_path(restored.folder / name) for name in restored.files] or ["every file is as it was"]
+    steps = [f"gdnbench verify {kernel}" if force else f"gdnbench ledger {found.opened.id}"]
+    print_written(written, steps, document, restored.notes, json=json, quiet=False)
