@@ -12,9 +12,13 @@ struct FirstCutting {
   int chunks;                      // of a segment that is neither its sequence's first nor its last
   int first;                       // of one that is the first of several
 
-  explicit __device__ __forceinline__ FirstCutting(long long all)
-      : chunks(segment_chunks(PARTS * static_cast<int>(all), PARTS * FURTHER + FIRST)),
-        first(segment_chunks(FIRST * chunks, PARTS)) {}
+  // Of so many sequences, and chunks in all. With a first segment shorter than the others, several sequences could have
+  // more cuts than FURTHER.
+  __device__ __forceinline__ FirstCutting(int sequences, long long all) {
+    const int parts = sequences == 1 ? FIRST : max(FIRST, PARTS);
+    chunks = segment_chunks(PARTS * static_cast<int>(all), PARTS * FURTHER + parts);
+    first = segment_chunks(parts * chunks, PARTS);
+  }
   // Of a cut by its place in its sequence: where it is, and how many chunks the segment before it has.
   __device__ __forceinline__ int end(int place) const { return first + place * chunks; }
   __device__ __forceinline__ int size(int place) const { return place == 0 ? first : chunks; }
@@ -141,21 +145,45 @@ __device__ __forceinline__ void work_out_transition(TransitionMemory& memory, co
   find_transition(memory, from, {walked, walked, walked * CHUNK}, is_added, transitions[entry], warp, lane);
 }
 
+// Whether a state may have to be composed after one of a sequence's cuts, by all warps of a block: whether its fate there
+// may be one of those that is_worked_out names. Bits to spare cover sums in another order. `a` is of the sequence's first
+// token and the head.
+__device__ __forceinline__ bool may_be_composed(const FirstCutting& cutting, int count, const __nv_bfloat16* a,
+                                                float rate, float dt_bias, int warp, unsigned lane) {
+  constexpr int TO_SPARE = 1;
+  bool is_needed = false;
+  for (int place = warp; place < count; place += COMPOSE_THREADS / WARP) {
+    const int matter = min(cutting.size(place) - 1, SILENT), token = (cutting.end(place) - matter) * CHUNK;
+    float sum = 0.f;
+#pragma unroll 4
+    for (int i = lane; i < matter * CHUNK; i += WARP)
+      sum += softplus(__bfloat162float(a[static_cast<long long>(token + i) * GDN_HV]) + dt_bias);
+    is_needed |= LOG2_E * rate * group_sum<WARP>(sum) < FORGOTTEN_BITS + TO_SPARE;
+  }
+  return __syncthreads_or(is_needed);
+}
+
 // By a block of the second launch: a tile of rows of the states after the cuts of a sequence and value head, of the
-// sequences that have any.
-__device__ __forceinline__ void compose_states(ComposeMemory& memory, const long long* cu_seqlens, int sequences,
-                                               const FirstCutting& cutting, int tile, int head, int number,
-                                               const int* fates, const Transition* transitions, float* begun, int warp,
-                                               unsigned lane) {
+// sequences that have any. Those that compose nothing do not keep an SM from others while first segments are taken, but
+// for one, so that this launch's end is that of the one before, too.
+__device__ __forceinline__ void compose_states(ComposeMemory& memory, const Inputs& inputs, const FirstCutting& cutting,
+                                               int tile, int head, int number, const int* fates,
+                                               const Transition* transitions, float* begun, int warp, unsigned lane) {
   let_next_begin();
-  const int sequence =
-      find_numbered(cu_seqlens, sequences, number, lane, [&](int chunks) { return min(cutting.count(chunks), 1); })
-          .sequence;
+  const HeadGates gates(inputs.A_log, inputs.dt_bias, head);
+  const int sequence = find_numbered(inputs.cu_seqlens, inputs.sequences, number, lane, [&](int chunks) {
+                         return min(cutting.count(chunks), 1);
+                       }).sequence;
+  const long long begin = inputs.cu_seqlens[max(sequence, 0)];
+  const int own = chunks_of(begin, inputs.cu_seqlens[max(sequence, 0) + 1]);
+  const int count = uniform(sequence < 0 ? 0 : cutting.count(own));
+  const bool is_needed = may_be_composed(cutting, count, inputs.a + begin * GDN_HV + head, expf(gates.log_rate),
+                                         gates.dt_bias, warp, lane);
+  if (is_needed || (tile == 0 && head == 0 && number == 0)) wait_for_earlier();
+  if (!is_needed) return;
   if (threadIdx.x == 0) memory.initialise();
-  wait_for_earlier();  // every block does, so that this launch's end is that of the one before, too
-  if (sequence < 0) return;
-  const int count = uniform(cutting.count(chunks_of(cu_seqlens[sequence], cu_seqlens[sequence + 1])));
-  const size_t first = static_cast<size_t>(uniform(cutting.count_before(cu_seqlens, sequence, lane))) * GDN_HV + head;
+  const size_t first =
+      static_cast<size_t>(uniform(cutting.count_before(inputs.cu_seqlens, sequence, lane))) * GDN_HV + head;
   for (int i = threadIdx.x; i < count; i += blockDim.x) memory.fates[i] = fates[first + i * GDN_HV];
   __syncthreads();
   compose(memory, transitions + first, count, tile, begun + first * HEAD_STATE, warp, lane);

@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
   const unsigned lane = threadIdx.x % gdn::WARP;
   const int warp = gdn::uniform(threadIdx.x / gdn::WARP);
   const gdn::Inputs inputs = {&q, &k, &v, state, A_log, dt_bias, a, b, cu_seqlens, count};
-  const gdn::FirstCutting cutting(chunks);
+  const gdn::FirstCutting cutting(count, chunks);
   if (row < count) {
     gdn::take_first_segment(reinterpret_cast<gdn::FusedMemory&>(bytes), inputs, cutting, row, blockIdx.x, scale, output,
                             new_state, transitions, warp, lane);
@@ -37,13 +37,16 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
 
 // Block (i, h, n): rows i * 16 … of the states of value head h after the cuts of the n-th sequence that has any.
 extern "C" __global__ void __launch_bounds__(gdn::COMPOSE_THREADS, 1)
-    gdn_prefill_compose(const long long* __restrict__ cu_seqlens, const int* fates, const gdn::Transition* transitions,
-                        float* begun, const long long sequences, const long long chunks) {
+    gdn_prefill_compose(const float* __restrict__ A_log, const float* __restrict__ dt_bias,
+                        const __nv_bfloat16* __restrict__ a, const long long* __restrict__ cu_seqlens, const int* fates,
+                        const gdn::Transition* transitions, float* begun, const long long sequences,
+                        const long long chunks) {
   extern __shared__ __align__(1024) char bytes[];
   auto& memory = *reinterpret_cast<gdn::ComposeMemory*>(bytes);
-  gdn::compose_states(memory, cu_seqlens, static_cast<int>(sequences), gdn::FirstCutting(chunks), blockIdx.x,
-                      blockIdx.y, blockIdx.z, fates, transitions, begun, gdn::uniform(threadIdx.x / gdn::WARP),
-                      threadIdx.x % gdn::WARP);
+  const int count = static_cast<int>(sequences);
+  const gdn::Inputs inputs = {nullptr, nullptr, nullptr, nullptr, A_log, dt_bias, a, nullptr, cu_seqlens, count};
+  gdn::compose_states(memory, inputs, gdn::FirstCutting(count, chunks), blockIdx.x, blockIdx.y, blockIdx.z, fates,
+                      transitions, begun, gdn::uniform(threadIdx.x / gdn::WARP), threadIdx.x % gdn::WARP);
 }
 
 // Block (h, n): the outputs of value head h in the segment after cut n, if sequences are cut at all.
@@ -57,9 +60,9 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
   extern __shared__ __align__(1024) char bytes[];
   auto& memory = *reinterpret_cast<gdn::FusedMemory*>(bytes);
   const unsigned lane = threadIdx.x % gdn::WARP;
-  const int warp = gdn::uniform(threadIdx.x / gdn::WARP);
-  const gdn::Inputs inputs = {&q, &k, &v, nullptr, A_log, dt_bias, a, b, cu_seqlens, static_cast<int>(sequences)};
-  const gdn::Outputs own = gdn::find_outputs(memory, inputs, gdn::FirstCutting(chunks), blockIdx.y, blockIdx.x,
+  const int warp = gdn::uniform(threadIdx.x / gdn::WARP), count = static_cast<int>(sequences);
+  const gdn::Inputs inputs = {&q, &k, &v, nullptr, A_log, dt_bias, a, b, cu_seqlens, count};
+  const gdn::Outputs own = gdn::find_outputs(memory, inputs, gdn::FirstCutting(count, chunks), blockIdx.y, blockIdx.x,
                                              output, new_state, begun, warp, lane);
   // The warps that carry the state need it; the others go ahead with what they do without.
   if (own.is_begun && warp < gdn::STATE_WARPS) gdn::wait_for_earlier();

@@ -18,9 +18,9 @@ BLOCK_BYTES = 231264
 def cuts(shape: Shape, params: Params) -> list[int]:
     """Of each sequence, as the kernel's struct FirstCutting has them: after each another segment begins."""
     chunks = [-(-length // CHUNK) for length in shape.lengths]
-    further = params.BLOCKS // shape.HV
-    size = -(-PARTS * sum(chunks) // (PARTS * further + params.FIRST))
-    first = -(-params.FIRST * size // PARTS)
+    further, parts = params.BLOCKS // shape.HV, params.FIRST if len(chunks) == 1 else max(params.FIRST, PARTS)
+    size = -(-PARTS * sum(chunks) // (PARTS * further + parts))
+    first = -(-parts * size // PARTS)
     return [-(-max(count - first, 0) // size) for count in chunks]
 
 
@@ -44,8 +44,8 @@ kernel = CudaKernel(
         ),
         "FIRST": Param(
             default=4,
-            choices=(4, 5, 6, 8),
-            doc="quarters of a segment that the first one of a sequence is long",
+            choices=(2, 3, 4, 5, 6, 8),
+            doc="quarters of a segment that the first one of a sequence is long; of several, 4 at least",
         ),
         "SILENT": Param(
             default=8,
@@ -86,7 +86,7 @@ kernel = CudaKernel(
             grid=lambda shape, p: (shape.V // ROWS, shape.HV, max(_cut_sequences(shape, p), 1)),
             block=lambda shape, p: COMPOSE_THREADS,
             shared_bytes=lambda shape, p: BLOCK_BYTES,
-            arguments=("cu_seqlens", "fates", "transitions", "begun", "N", "CHUNKS"),
+            arguments=("A_log", "dt_bias", "a", "cu_seqlens", "fates", "transitions", "begun", "N", "CHUNKS"),
             begins_early=True,
         ),
         CudaLaunch(
