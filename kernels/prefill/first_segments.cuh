@@ -3,6 +3,7 @@
 // are composed from. It may be longer than they are. So a sequence of two segments needs no transition at all.
 #pragma once
 #include "composed.cuh"
+#include "composing.cuh"
 
 namespace gdn {
 
@@ -152,7 +153,7 @@ __device__ __forceinline__ bool may_be_composed(const FirstCutting& cutting, int
                                                 float rate, float dt_bias, int warp, unsigned lane) {
   constexpr int TO_SPARE = 1;
   bool is_needed = false;
-  for (int place = warp; place < count; place += COMPOSE_THREADS / WARP) {
+  for (int place = warp; place < count; place += STEP_THREADS / WARP) {
     const int matter = min(cutting.size(place) - 1, SILENT), token = (cutting.end(place) - matter) * CHUNK;
     float sum = 0.f;
 #pragma unroll 4
@@ -163,11 +164,11 @@ __device__ __forceinline__ bool may_be_composed(const FirstCutting& cutting, int
   return __syncthreads_or(is_needed);
 }
 
-// By a block of the second launch: a tile of rows of the states after the cuts of a sequence and value head, of the
+// By a block of the second launch: STEP_TILES tiles of rows, from `tile` on, of the states after the cuts of a sequence and value head, of the
 // sequences that have any. Those that compose nothing do not keep an SM from others while first segments are taken, but
 // for one, so that this launch's end is that of the one before, too.
-__device__ __forceinline__ void compose_states(ComposeMemory& memory, const Inputs& inputs, const FirstCutting& cutting,
-                                               int tile, int head, int number, const int* fates,
+__device__ __forceinline__ void compose_states(StepMemory& memory, const Inputs& inputs, const FirstCutting& cutting, int tile,
+                                               int head, int number, const int* fates,
                                                const Transition* transitions, float* begun, int warp, unsigned lane) {
   let_next_begin();
   const HeadGates gates(inputs.A_log, inputs.dt_bias, head);

@@ -35,18 +35,18 @@ extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
   }
 }
 
-// Block (i, h, n): rows i * 16 … of the states of value head h after the cuts of the n-th sequence that has any.
-extern "C" __global__ void __launch_bounds__(gdn::COMPOSE_THREADS, 1)
+// Block (i, h, n): the i-th rows of the states of value head h after the cuts of the n-th sequence that has any.
+extern "C" __global__ void __launch_bounds__(gdn::STEP_THREADS, 1)
     gdn_prefill_compose(const float* __restrict__ A_log, const float* __restrict__ dt_bias,
                         const __nv_bfloat16* __restrict__ a, const long long* __restrict__ cu_seqlens, const int* fates,
                         const gdn::Transition* transitions, float* begun, const long long sequences,
                         const long long chunks) {
   extern __shared__ __align__(1024) char bytes[];
-  auto& memory = *reinterpret_cast<gdn::ComposeMemory*>(bytes);
+  auto& memory = *reinterpret_cast<gdn::StepMemory*>(bytes);
   const int count = static_cast<int>(sequences);
   const gdn::Inputs inputs = {nullptr, nullptr, nullptr, nullptr, A_log, dt_bias, a, nullptr, cu_seqlens, count};
-  gdn::compose_states(memory, inputs, gdn::FirstCutting(count, chunks), blockIdx.x, blockIdx.y, blockIdx.z, fates,
-                      transitions, begun, gdn::uniform(threadIdx.x / gdn::WARP), threadIdx.x % gdn::WARP);
+  gdn::compose_states(memory, inputs, gdn::FirstCutting(count, chunks), blockIdx.x * gdn::STEP_TILES, blockIdx.y,
+                      blockIdx.z, fates, transitions, begun, gdn::uniform(threadIdx.x / gdn::WARP), threadIdx.x % gdn::WARP);
 }
 
 // Block (h, n): the outputs of value head h in the segment after cut n, if sequences are cut at all.

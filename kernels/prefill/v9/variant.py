@@ -6,10 +6,10 @@ CHUNK = 64
 BOX = (CHUNK, 1, 64)  # of q, k and v: tokens of a head, and a band of columns
 MAPS = (TensorMap("q", box=BOX), TensorMap("k", box=BOX), TensorMap("v", box=BOX))
 THREADS = 512
-ROWS = 16  # of states that a block composes
+TILE = 16  # rows of states that four warps compose
+STAGES = 4  # places of transitions there
 PARTS = 4  # of a segment, in which FIRST is
 TRANSITION = 128 * 128 // 2 + 128 * 128 + 128 + 32  # fp32 that the struct Transition takes
-COMPOSE_THREADS = 5 * 32
 # What the kernel's struct FusedMemory takes. The launches that need less ask for as much, so that no SM has to divide
 # its memory anew.
 BLOCK_BYTES = 231264
@@ -27,6 +27,11 @@ def cuts(shape: Shape, params: Params) -> list[int]:
 def _of_first(shape: Shape, params: Params) -> int:
     """Rows of blocks: the first segments, and B and M of all cuts."""
     return len(shape.lengths) + 2 * sum(cuts(shape, params))
+
+
+def _brings_at_once(shape: Shape, params: Params) -> bool:
+    """Whether all transitions of a sequence have places in a block that composes, which then has two tiles of rows."""
+    return params.BLOCKS // shape.HV <= STAGES
 
 
 def _cut_sequences(shape: Shape, params: Params) -> int:
@@ -83,8 +88,8 @@ kernel = CudaKernel(
         ),
         CudaLaunch(
             entry="gdn_prefill_compose",
-            grid=lambda shape, p: (shape.V // ROWS, shape.HV, max(_cut_sequences(shape, p), 1)),
-            block=lambda shape, p: COMPOSE_THREADS,
+            grid=lambda shape, p: (shape.V // (TILE * (1 + _brings_at_once(shape, p))), shape.HV, max(_cut_sequences(shape, p), 1)),
+            block=lambda shape, p: 256 if _brings_at_once(shape, p) else 160,
             shared_bytes=lambda shape, p: BLOCK_BYTES,
             arguments=("A_log", "dt_bias", "a", "cu_seqlens", "fates", "transitions", "begun", "N", "CHUNKS"),
             begins_early=True,
