@@ -26,6 +26,7 @@ struct StepMemory {
   float4 greatest[STEP_TILES][TILE];  // of each row, a number of each warp
   Barrier there[COMPOSE_STAGES], free[COMPOSE_STAGES];
   int fates[SEGMENTS * CUTS];
+  float decays[FUSED_THREADS / WARP];
 
   // By one thread of a block, which synchronises after it.
   __device__ __forceinline__ void initialise() {
@@ -142,15 +143,20 @@ __device__ __forceinline__ void take_transition(Columns& s, float (&bound)[2], c
   scale_rows(next, scales);
   next_one.begin();
   step.synchronise();
+  Operand left[2];
+  const auto load_left = [&](int k) {
+    load_matrices(left[k % 2],
+                  shared_address(&memory.narrowed[step.tile][lane % 16].row[k * TILE + lane / 16 * 8]));
+  };
+  load_left(0);
 #pragma unroll
   for (int k = 0; k < KEY_TILES; ++k) {
-    Operand left;
-    load_matrices(left, shared_address(&memory.narrowed[step.tile][lane % 16].row[k * TILE + lane / 16 * 8]));
+    if (k + 1 < KEY_TILES) load_left(k + 1);
     next_one.hold(k);
 #pragma unroll
     for (int i = 0; i < COLUMN_TILES; ++i) {
-      mma_fp16(next[2 * i], left, held.right[i][k].x, held.right[i][k].y);
-      mma_fp16(next[2 * i + 1], left, held.right[i][k].z, held.right[i][k].w);
+      mma_fp16(next[2 * i], left[k % 2], held.right[i][k].x, held.right[i][k].y);
+      mma_fp16(next[2 * i + 1], left[k % 2], held.right[i][k].z, held.right[i][k].w);
     }
   }
   next_one.end();
