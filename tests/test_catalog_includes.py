@@ -43,7 +43,7 @@ def copied(tmp_path_factory):
         (
             "prefill/segments.cuh",
             "kda-prefill-v1 kda-prefill-v2 kda-prefill-v3 prefill-checkpoints-v1 prefill-v3 prefill-v4 "
-            "prefill-v6 prefill-v7 prefill-v8",
+            "prefill-v6 prefill-v7 prefill-v8 prefill-v9",
         ),
     ],
 )

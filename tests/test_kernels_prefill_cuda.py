@@ -1,5 +1,7 @@
 """The prefill's CUDA kernels in the interpreter of PTX: right numbers, and no memory or barrier used wrongly."""
 
+import random
+
 import pytest
 import torch
 from bundled import CATALOG
@@ -104,29 +106,42 @@ def test_a_head_that_never_forgets_goes_back_further_than_warps_look_at_once():
 
 @pytest.mark.parametrize("scenario", ["typical", "slow", "never", "closed-gates", "large-state"])
 @pytest.mark.parametrize(
-    ("params", "lengths"),
-    [("BLOCKS=64", (330, 0, 64)), ("BLOCKS=4:CUTS=2", (330, 0, 64)), ("BLOCKS=4:CUTS=2", (330, 0, 200))],
-)
-def test_states_are_composed_from_what_segments_make_of_any(params, lengths, scenario):
-    """In the last case a sequence has two segments, of which the second one begins with the first chunk."""
-    check_chunked(*interpret(f"prefill-v6:{params}", lengths, scenario))
+    ("kernel", "lengths"),
+    [("v6:BLOCKS=64", (330, 0, 64)), ("v6:BLOCKS=4:CUTS=2", (330, 0, 64)), ("v6:BLOCKS=4:CUTS=2", (330, 0, 200)),
+     ("v9:BLOCKS=4", (330, 0, 200)), ("v9:BLOCKS=4:FIRST=2", (700,))],
+)  # fmt: skip
+def test_states_are_composed_from_what_segments_make_of_any(kernel, lengths, scenario):
+    """Of 200 tokens there are two segments where transitions have two chunks: v6's second one begins with the first."""
+    check_chunked(*interpret(f"prefill-{kernel}", lengths, scenario))
 
 
+@pytest.mark.parametrize("kernel", ["prefill-v6", "prefill-v9"])
 @pytest.mark.parametrize("forgetful", [(0,), (1,), (1, 2), (0, 3), (0, 1, 2, 3, 4)])
-def test_composing_goes_back_no_further_than_a_segment_that_forgets(forgetful):
+def test_composing_goes_back_no_further_than_a_segment_that_forgets(forgetful, kernel):
     """Segments are of a chunk. One that follows a forgetful one and another begins with what the forgetful one adds."""
-    check_chunked(*interpret("prefill-v6:BLOCKS=64", (330,), "never", forgetful_chunks=forgetful))
+    check_chunked(*interpret(f"{kernel}:BLOCKS=64", (330,), "never", forgetful_chunks=forgetful))
 
 
-@pytest.mark.parametrize("silent", [4, 8])
-def test_a_state_that_takes_many_chunks_to_forget_is_worked_out_before(silent):
-    """Of the second segment of six chunks the last five matter; with SILENT=8 outputs go through these first."""
-    label = f"prefill-v6:BLOCKS=4:SILENT={silent}"
-    check_chunked(*interpret(label, (23 * 64 + 5,), "never", forgetful_chunks=(7,)))
+@pytest.mark.parametrize("kernel", ["v6:SILENT=4", "v6:SILENT=8", "v9:SILENT=4", "v9:SILENT=8:FIRST=6"])
+def test_a_state_that_takes_many_chunks_to_forget_is_worked_out_before(kernel):
+    """Of v6's second segment of six chunks the last five matter; with SILENT=8 outputs go through these first."""
+    check_chunked(*interpret(f"prefill-{kernel}:BLOCKS=4", (23 * 64 + 5,), "never", forgetful_chunks=(7,)))
 
 
-def test_transitions_of_more_chunks_than_places_of_several_sequences_and_shared_heads():
-    check_chunked(*interpret("prefill-v6:BLOCKS=16", (12 * 64 + 1, 0, 700), "mixed-heads", heads=(1, 2)))
+@pytest.mark.parametrize("kernel", ["prefill-v6:BLOCKS=16", "prefill-v9:BLOCKS=16", "prefill-v9:BLOCKS=4:FIRST=8"])
+def test_transitions_of_more_chunks_than_places_of_several_sequences_and_shared_heads(kernel):
+    check_chunked(*interpret(kernel, (12 * 64 + 1, 0, 700), "mixed-heads", heads=(1, 2)))
+
+
+@pytest.mark.parametrize("first", [2, 4, 5, 8])
+def test_scratch_has_places_for_all_cuts(first):
+    [variant] = select_variants(CATALOG, "prefill", f"prefill-v9:FIRST={first}")
+    grid, drawn = CATALOG.entries["prefill-v9"].kernel.launches[0].grid, random.Random(first)
+    for heads in (2, 8, 32, 64, 256) * 100:
+        lengths = [drawn.choice((0, 64, 3000, 30_000)) + drawn.randrange(400) for _ in range(drawn.randrange(9))] + [1]
+        workload = PREFILL.workloads.workload({"lengths": tuple(lengths), "HQ": 1, "HV": heads})
+        cuts = (grid(workload, variant.params)[1] - len(lengths)) // 2
+        assert cuts * heads <= 2 * variant.params.BLOCKS
 
 
 @pytest.mark.parametrize("kernel", ["prefill-v7:SMS=2", "prefill-v8:SMS=2", "prefill-v8:SMS=2:SCHEDULED=4"])
@@ -153,16 +168,13 @@ def test_sequences_of_different_lengths_and_an_empty_one_with_shared_heads():
     assert torch.equal(workspace.outputs["new_state"][1], workspace.inputs["state"][1])
 
 
-PARAMS = "1:PRODUCERS=1 2:ROWS=2:WARPS=2:PRODUCERS=2 4:LANES=8:ROWS=2:PRODUCERS=1 8:LANES=16:PRODUCERS=2"
+PARAMS = "1:PRODUCERS=2:LANES=8 1:PRODUCERS=1 2:ROWS=2:WARPS=2:PRODUCERS=2 4:LANES=8:ROWS=2:PRODUCERS=1 8:LANES=16"
 
 
 @pytest.mark.parametrize("params", PARAMS.split())
 def test_params(params):
-    check(*interpret(f"prefill-recurrent:TOKENS={params}", (9,)))
-
-
-def test_more_steps_than_slots():
-    check(*interpret("prefill-recurrent:TOKENS=1:PRODUCERS=2:LANES=8", (11,)))
+    """The first one has more steps than slots."""
+    check(*interpret(f"prefill-recurrent:TOKENS={params}", (11,)))
 
 
 @pytest.mark.parametrize("scenario", ["slow-decay", "saturated-gates", "large-state", "closed-gates"])

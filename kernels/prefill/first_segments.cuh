@@ -62,8 +62,7 @@ __device__ __forceinline__ CutPlace find_numbered(const long long* cu_seqlens, i
                                                   const CountOf& count_of) {
   for (int first = 0; first < sequences; first += WARP) {
     const int sequence = min(first + static_cast<int>(lane), sequences);
-    const int own =
-        sequence < sequences ? count_of(chunks_of(cu_seqlens[sequence], cu_seqlens[sequence + 1])) : 0;
+    const int own = sequence < sequences ? count_of(chunks_of(cu_seqlens[sequence], cu_seqlens[sequence + 1])) : 0;
     const int through = sum_to_here(own, lane);
     const unsigned beyond = __ballot_sync(ALL_LANES, through > number);
     if (beyond != 0) {
@@ -147,11 +146,11 @@ struct HeadDecays {
 
 constexpr int FUSED_WARPS = FUSED_THREADS / WARP;
 
-// By a block of the first launch: the outputs of a sequence's first segment, and the state after it as B of its cut, for
-// a head that remembers.
+// By a block of the first launch: the outputs of a sequence's first segment, and the state after it as B of its cut, if it
+// is one of several and the head remembers. If not, it has no chunks: to return early costs ptxas registers.
 __device__ __forceinline__ void take_first_segment(FusedMemory& memory, const Inputs& inputs,
-                                                   const BothCuttings& cuttings, int sequence, int head,
-                                                   float scale, __nv_bfloat16* output, Transition* transitions, int warp,
+                                                   const BothCuttings& cuttings, int sequence, int head, float scale,
+                                                   __nv_bfloat16* output, Transition* transitions, int warp,
                                                    unsigned lane) {
   if (threadIdx.x == WARP)
     for (const TensorMap* map : {inputs.q, inputs.k, inputs.v}) prefetch(*map);
@@ -224,8 +223,7 @@ __device__ __forceinline__ void work_out_transition(TransitionMemory& memory, co
 
   const int walked = fate == KEPT ? cutting.size(at.place) : fate;
   const int first = cutting.end(at.place) - walked;
-  Place from =
-      inputs.place(begin + static_cast<long long>(first) * CHUNK, head, decays.rate, decays.dt_bias);
+  Place from = inputs.place(begin + static_cast<long long>(first) * CHUNK, head, decays.rate, decays.dt_bias);
   if (first == 0) from.state = inputs.state + (static_cast<size_t>(at.sequence) * GDN_HV + head) * HEAD_STATE;
   find_transition(memory, from, {walked, walked, walked * CHUNK}, is_added, transitions[entry], warp, lane);
 }
@@ -292,7 +290,8 @@ __device__ __forceinline__ Outputs find_outputs(FusedMemory& memory, const Input
   const size_t of_state = (static_cast<size_t>(sequence) * GDN_HV + head) * HEAD_STATE;
   const long long shown = begin + static_cast<long long>(begins) * CHUNK;
   Place at = inputs.place(shown - silent * CHUNK, head, decays.rate, decays.dt_bias);
-  at.state = is_begun ? begun + (cut * GDN_HV + head) * HEAD_STATE : (begins == silent ? inputs.state + of_state : nullptr);
+  if (begins == silent) at.state = inputs.state + of_state;
+  if (is_begun) at.state = begun + (cut * GDN_HV + head) * HEAD_STATE;
   at.output = output + (shown * GDN_HV + head) * GDN_V;
   at.new_state = tokens == left ? new_state + of_state : nullptr;
   return {at, {chunks_of(0, all), silent, all}, sequence, place + 1, is_begun};

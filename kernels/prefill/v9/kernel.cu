@@ -7,7 +7,8 @@ constexpr int SEGMENTS = FURTHER > 1 ? FURTHER : 1, CUTS = 1;  // places for fat
 
 #include "../first_segments.cuh"
 
-// Block (h, n): value head h of the first segment of sequence n. After these, B and M of all cuts of a head, one head after the other, for those that need the most often stand side by side.
+// Block (h, n): value head h of the first segment of sequence n. After these, B and M of all cuts of a head, one head
+// after the other, for those that need the most often stand side by side.
 extern "C" __global__ void __launch_bounds__(gdn::FUSED_THREADS, 1)
     gdn_prefill_first(const __grid_constant__ gdn::TensorMap q, const __grid_constant__ gdn::TensorMap k,
                       const __grid_constant__ gdn::TensorMap v, const float* __restrict__ state,

@@ -104,7 +104,11 @@ kernel = CudaKernel(
         ),
         CudaLaunch(
             entry="gdn_prefill_compose",
-            grid=lambda shape, p: (shape.V // (TILE * (1 + _brings_at_once(shape, p))), shape.HV, max(_cut_sequences(shape, p), 1)),
+            grid=lambda shape, p: (
+                shape.V // (TILE * (1 + _brings_at_once(shape, p))),
+                shape.HV,
+                max(_cut_sequences(shape, p), 1),
+            ),
             block=lambda shape, p: 256 if _brings_at_once(shape, p) else 160,
             shared_bytes=lambda shape, p: BLOCK_BYTES,
             arguments=("A_log", "dt_bias", "a", "cu_seqlens", "fates", "transitions", "begun", "N", "CHUNKS"),
