@@ -1,6 +1,7 @@
 """The page of claims says of each what stored runs, the ledger and machine code say."""
 
 import csv
+import gzip
 import re
 from functools import cache
 from pathlib import Path
@@ -32,7 +33,8 @@ def rows(heading):
 
 @cache
 def times_of(run, timer="nvbench", column="time_us", batch="1"):
-    with (EVIDENCE / run / "measurements.csv").open() as file:
+    [path] = (EVIDENCE / run).glob("measurements.csv*")
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
         return {
             row["label"]: float(row[column])
             for row in csv.DictReader(file)
