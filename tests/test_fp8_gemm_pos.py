@@ -240,14 +240,19 @@ def test_sizes_that_no_fp8_product_takes_are_refused(sizes, told):
 
 ONE, BOTH = "M=205 N=144 K=272", "M=205 N=144 K=96,272"
 """Columns of C that fill a tile, and not the next; columns of A that fill no tile, or one, and not the next."""
+PAIR = "M=205 N=208 K=272"
+"""Columns that two blocks share, and more stages of rows than the ring has."""
 FEW = "M=23 N=48 K=80 P=5"
 """For torch's own product, of which a row of fp8 takes a CPU a millisecond: whole images, and one that is not."""
 KERNELS = {
     FEW: ("fp8-gemm-pos-reference", "fp8-gemm-pos-unfused"),
     BOTH: ("fp8-gemm-pos-triton", "fp8-gemm-pos-tma"),
+    PAIR: ("fp8-gemm-pos-v3-shared:BLOCKS=1",),
     ONE: (
         "fp8-gemm-pos-triton:BM=64:BN=256:BK=32", "fp8-gemm-pos-tma:KEEP=0:PROMOTE=1:BM=256:BN=64",
         "fp8-gemm-pos-tma-wide", "fp8-gemm-pos-floor-copy:EACH=8:WARPS=4", "fp8-gemm-pos-v1", "fp8-gemm-pos-v2",
+        "fp8-gemm-pos-v3:STAGED=2:STAGGER=1:EARLY=1:BANDED=1:DESCRIPTORS=1",
+        "fp8-gemm-pos-v3:UNROLL=1:PENDING=2:PERSIST=1",
     ),
 }  # fmt: skip
 
@@ -258,7 +263,10 @@ def test_kernels_are_right_where_there_is_no_gpu(request, shape, kernel):
 
 
 SHARING = ("fp8-gemm-pos-tma:BM=64:BN=64:PROGRAMS=4", "fp8-gemm-pos-tma:BM=64:BN=64:PROGRAMS=4:KEEP=0:HALVES=1")
-REFILLING = ("fp8-gemm-pos-v1:KEEP=0:BLOCKS=1", "fp8-gemm-pos-v2-wide:AHEAD=1:BLOCKS=1")
+REFILLING = (
+    "fp8-gemm-pos-v1:KEEP=0:BLOCKS=1", "fp8-gemm-pos-v2-wide:AHEAD=1:BLOCKS=1",
+    "fp8-gemm-pos-v3:KEEP=0:GROUPS=3:STAGGER=3:PENDING=3:STAGED=1:STREAM=1:BLOCKS=1",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("kernel", SHARING)
@@ -271,6 +279,13 @@ def test_tiles_that_share_a_tile_of_the_table_are_all_made_once(request, kernel)
 def test_stages_are_filled_again_when_all_have_read_them(request, kernel):
     """One block makes all tiles: one, or an odd number of them, more than its stages hold."""
     assert gate_statuses(request, kernel, "M=1,905 N=48 K=160 P=5") == {"ok"}
+
+
+@pytest.mark.parametrize("packed", [1, 2])
+def test_packed_arithmetic_rounds_sums_and_is_refused(packed):
+    done = answer("verify", f"fp8-gemm-pos-v3:PACKED={packed}", "--gpu", "cpu", "--shape", "M=64 N=48 K=272")
+    assert done.code == 3, done.out + done.err
+    assert re.search("C fp32 roundoff .*FAIL", done.out), done.out
 
 
 BROKEN = {
@@ -286,6 +301,13 @@ BROKEN = {
     ),
     "copies of lanes are not shown to products": (
         "v1:BLOCKS=1", ("multiply_rows<true>", "multiply_rows<false>"), "memory and barriers",
+    ),
+    "a box of C is written while its copy reads it": (
+        "v3:STAGED=1:BLOCKS=1", ("if (lane == 0) wait_for_boxes<STAGED - 1>();", ""), "memory and barriers",
+    ),
+    "products begin before the other's rows have come": (
+        "v3:STAGGER=2:BLOCKS=1", ("++i, next.advance(1)) wait(", "++i, next.advance(1)) if (i < 0) wait("),
+        "memory and barriers",
     ),
 }  # fmt: skip
 

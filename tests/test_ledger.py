@@ -186,6 +186,7 @@ def _changed(line, **values):
         (lambda one, two: [_changed(one, id=-1), two], 1, "id"),
         (lambda one, two: [_changed(one, after=3), two], 1, "follows 3"),
         (lambda one, two: [one, one, two], 2, "opened a second time"),
+        (lambda one, two: [one, _changed(two, sources="=7")], 2, "entry '7', which is not above it"),
         (lambda one, two: [two, one], 1, "never opened"),
         (lambda one, two: [one, two, two], 3, "was refuted already"),
         (lambda one, two: [one, _changed(two, findings=json.loads(two)["findings"] * 2)], 2, "2 findings"),

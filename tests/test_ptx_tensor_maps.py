@@ -72,6 +72,53 @@ FAULTS = {
 }  # fmt: skip
 
 
+STORED = (
+    HEAD.replace("const u64* x, uint4* z", "uint4*")
+    + """
+  for (int n = i; n < 4 * BOX; n += 32) box[n] = make_uint4(n, n, n, n + 1);
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  if (i == 0) asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3]; "
+    "cp.async.bulk.commit_group;" :: "l"(&map), "r"(64), "r"(-3), "r"(at(box)) : "memory");
+  if (i == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  __syncthreads();
+  box[i] = uint4{};
+}
+"""
+)
+
+
+def stored(change=("", "")):
+    """What is found, and the bytes of a matrix after a box was stored over its edges; `change` replaces a text."""
+    assert change[0] in STORED
+    content = np.zeros(ROWS * COLUMNS, np.uint8)
+    mapped = MappedTensor(Tensor("`x`", content), (ROWS, COLUMNS), (64, BOX), 1, 128)
+    return findings(STORED.replace(*change), mapped, np.zeros(16, np.uint8), arch="compute_90a"), content
+
+
+def test_a_box_is_stored_as_far_as_it_lies_in_the_tensor():
+    told, content = stored()
+    pieces = np.arange(64 * 8).reshape(64, 8)
+    pieces = np.take_along_axis(pieces, np.arange(8) ^ np.arange(64)[:, None] % 8, axis=1)
+    right = np.zeros((ROWS, COLUMNS), np.uint8)
+    words = np.repeat(pieces[:, :, None], 4, axis=2) + np.arange(4) // 3
+    right[:61, 64:] = words.astype("<u4").view(np.uint8).reshape(64, BOX)[3:, : COLUMNS - 64]
+    assert told == []
+    assert np.array_equal(content.reshape(ROWS, COLUMNS), right)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (('"cp.async.bulk.wait_group.read 0;"', '""'), "is overwritten while the copy"),
+        (('"fence.proxy.async.shared::cta;"', '""'), "with no `fence.proxy.async` between"),
+        (('"r"(at(box))', '"r"(at(box) + 64)'), "not a multiple of 128"),
+    ],
+)
+def test_misuse_of_stores_is_found(change, text):
+    assert any(text in each for _, _, each in stored(change)[0])
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_misuse_is_named_by_its_line(name):
     slots, fault, slot, text = FAULTS[name]
@@ -88,7 +135,7 @@ def test_a_map_of_more_rows_than_there_are_reads_out_of_bounds():
 CANNOT = rf"kernel\.cu:{line('copy')}: `cp\.async\.bulk\.tensor.+` cannot"
 UNKNOWN = {
     "a map that is not there": {"copy": 'if (i == 0) COPY_BY(x, "", "");'},
-    "a copy to several blocks": {"copy": 'if (i == 0) COPY_AS(".multicast::cluster", ", 1");'},
+    "a copy for a pair of blocks": {"copy": 'if (i == 0) COPY_AS(".cta_group::2", "");'},
 }
 
 

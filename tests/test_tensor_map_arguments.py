@@ -129,6 +129,7 @@ WRONG = {
     "TensorMap('k', box=(8, 1, 60))": "rows of 120 bytes, the tensor of 256, no multiples of 16",
     "TensorMap('odd', box=(4, 4))": "rows of 16 bytes, the tensor of 20, no multiples of 16",
     "TensorMap('k', box=(8, 1, 128))": "rows of 256 bytes, longer than the swizzle of 128",
+    "TensorMap('k', box=(8, 1, 64), promotion=lambda w, p: 100)": "a promotion of 100 bytes, there are 0, 64, 128, 256",
     "TensorMap('k', box=lambda w, p: p.SIZE)": "`box` returns 512, not a tuple of whole numbers",
 }
 

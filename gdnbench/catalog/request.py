@@ -73,15 +73,7 @@ def make_request(
     chosen = declared.suite(suite).at(parse_profiles(declared, profiles)) if suite else None
     command = shlex.join(["gdnbench", *sys.argv[1:]])
     return Request(
-        declared,
-        variants,
-        workloads,
-        settings,
-        baseline,
-        label,
-        command=command,
-        suite=chosen,
-        captured=captured,
+        declared, variants, workloads, settings, baseline, label, command=command, suite=chosen, captured=captured
     )
 
 

@@ -365,12 +365,7 @@ def _check_libraries(loaded: dict[str, LoadResult], gpu: Gpu | None) -> list[Mac
         check_triton(loaded["triton"]),
         check_nvrtc(loaded["nvrtc"], version("cuda-core"), version("nvidia-cuda-nvrtc")),
         check_nvbench(loaded["nvbench"], loaded["libcuda"], version("cuda-bench"), gpu),
-        check_compilers(
-            find_c_compiler(),
-            find_cpp_compiler(),
-            has_python_headers(),
-            has_gpu=gpu is not None,
-        ),
+        check_compilers(find_c_compiler(), find_cpp_compiler(), has_python_headers(), has_gpu=gpu is not None),
     ]
 
 

@@ -212,6 +212,8 @@ def encode_map(declared: TensorMap, tensor: torch.Tensor, workload: Workload, pa
     axes, element = tensor.dim(), tensor.itemsize
     box = declared.box_at(workload, params, tensor.shape, element)
     swizzle = f"SWIZZLE_{declared.swizzle}B" if declared.swizzle else "SWIZZLE_NONE"
+    promoted = declared.promotion(workload, params)
+    promotion = f"L2_PROMOTION_L2_{promoted}B" if promoted else "L2_PROMOTION_NONE"
     room = ctypes.create_string_buffer(2 * MAP_BYTES)
     encoded = (ctypes.c_ubyte * MAP_BYTES).from_buffer(room, -ctypes.addressof(room) % MAP_BYTES)
     encode = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
@@ -227,7 +229,7 @@ def encode_map(declared: TensorMap, tensor: torch.Tensor, workload: Workload, pa
         (ctypes.c_uint32 * axes)(*[1] * axes),  # every element
         int(driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE),
         int(getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_{swizzle}")),
-        int(driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B),
+        int(getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_{promotion}")),
         int(driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
     )
     if status:

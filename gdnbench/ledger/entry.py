@@ -212,11 +212,12 @@ def parse_effort(text: str) -> Effort:
     return Effort(hours=number if match["unit"] == "h" else number / 60)
 
 
-Schema = Literal[1, 2]
-SCHEMA: Schema = 2  # since 2, expectations may be of other quantities than times and ratios
-SCHEMAS: tuple[Schema, ...] = (1, 2)  # all that are read
+Schema = Literal[1, 2, 3]
+# Since 2, expectations may be of other quantities than times and ratios; since 3, sources may stand with another entry
+SCHEMA: Schema = 3
+SCHEMAS: tuple[Schema, ...] = (1, 2, 3)  # all that are read
 EntryId = Annotated[int, Meta(ge=1, le=10**6)]
-PackedSources = Annotated[str, Meta(max_length=2**24)]  # what `file.pack` gives; checked when it is unpacked
+PackedSources = Annotated[str, Meta(max_length=2**24)]  # `file.pack`'s, checked when unpacked; `=3`: those of entry 3
 
 
 class EntryState(StrEnum):

@@ -180,12 +180,7 @@ def refuted_before(planned: Opened, entries: Entries) -> str:
 
 
 def closed_event(
-    entry: LedgerEntry,
-    folder: Path | None,
-    catalog: Catalog,
-    learned: str,
-    profiles: Path,
-    observer: Observer = ignore,
+    entry: LedgerEntry, folder: Path | None, catalog: Catalog, learned: str, profiles: Path, observer: Observer = ignore
 ) -> Closed:
     """The event that closes an entry by what was measured, of which a run may be a part.
 

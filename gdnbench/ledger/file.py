@@ -8,10 +8,10 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import unified_diff
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
+from typing import Literal, TypedDict, TypeVar
 
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.new import write_folder
@@ -20,10 +20,6 @@ from gdnbench.errors import MachineError, RunFormatError, UnknownNameError, Usag
 from gdnbench.ledger.entry import SCHEMAS, Closed, LedgerEntry, Opened
 from gdnbench.origin import is_file
 from gdnbench.store.files import read_file
-
-if TYPE_CHECKING:
-    from gdnbench.catalog.entry import CatalogEntry
-
 
 LARGEST_BYTES = 2**24  # of all files together, as text; a damaged or hostile entry must not fill the memory
 
@@ -140,8 +136,11 @@ def append_event(path: Path, make: Callable[[Entries], E]) -> E:
         raise MachineError(f"{path} cannot be written: it is not a plain file", "choose another file with --ledger")
     read_ledger(path)  # one that cannot be read is told at once: no lock is waited for
     with _locked(path):
-        event = make(read_ledger(path))
-        _append(path, _line(event))
+        entries = read_ledger(path)
+        event = make(entries)
+        line = _line(event)
+        has = next((number for number, each in entries.items() if each.opened.sources == event.sources != ""), 0)
+        _append(path, _line(replace(event, sources=f"={has}")) if has else line)
     return event
 
 
@@ -161,6 +160,16 @@ def _decode(line: bytes) -> Opened | Closed:
     return decode_json(line, Closed) if head["event"] == "closed" else decode_json(line, Opened)
 
 
+def _with_sources(entries: Entries, event: E) -> E:
+    """The event with its sources, which may stand with an entry above it."""
+    if not event.sources.startswith("="):
+        return event
+    has = next((each for number, each in entries.items() if event.sources == f"={number}"), None)
+    if has is None:
+        raise SchemaError(f"entry {event.id} has the sources of entry {event.sources[1:]!r}, which is not above it")
+    return replace(event, sources=has.opened.sources)
+
+
 def _take(entries: Entries, event: Opened | Closed) -> None:
     before = entries.get(event.id)
     if isinstance(event, Opened):
@@ -168,7 +177,7 @@ def _take(entries: Entries, event: Opened | Closed) -> None:
             raise SchemaError(f"entry {event.id} is opened a second time")
         if event.after and event.after not in entries:
             raise SchemaError(f"entry {event.id} follows {event.after}, which is not above it")
-        entries[event.id] = LedgerEntry(event)
+        entries[event.id] = LedgerEntry(_with_sources(entries, event))
         return
     if before is None:
         raise SchemaError(f"entry {event.id} is closed, and was never opened")
@@ -177,13 +186,14 @@ def _take(entries: Entries, event: Opened | Closed) -> None:
     if len(event.findings) != len(before.opened.expectations):
         many = f"{len(event.findings)} findings for {len(before.opened.expectations)} expectations"
         raise SchemaError(f"entry {event.id} has {many}")
-    entries[event.id] = LedgerEntry(before.opened, (*before.closings, event))
+    entries[event.id] = LedgerEntry(before.opened, (*before.closings, _with_sources(entries, event)))
 
 
 def _line(event: Opened | Closed) -> bytes:
     try:
         line = json.dumps(asdict(event), allow_nan=False, ensure_ascii=False).encode()
-        unpack(_decode(line).sources)
+        packed = _decode(line).sources
+        unpack("" if packed.startswith("=") else packed)
     except (SchemaError, UnicodeEncodeError) as error:
         reason = str(error) if isinstance(error, SchemaError) else "a text is not Unicode"
         raise UsageError(f"the ledger cannot keep that: {reason}", "give text in one line, not too long") from error

@@ -54,12 +54,7 @@ from gdnbench.store.info import RunInfo
 from gdnbench.store.measurements import read_clocks
 from gdnbench.verify.preflight import verify_variants
 
-_OF_BUILDS: dict[QuantityName, str] = {
-    "registers": "regs",
-    "spills": "spills",
-    "shared memory": "smem",
-    "code": "code",
-}
+_OF_BUILDS: dict[QuantityName, str] = {"registers": "regs", "spills": "spills", "shared memory": "smem", "code": "code"}
 """The names of quantities of a build in `gdnbench inspect`."""
 
 _SEED = 0  # of the inputs that an error is measured on: a change is one on the same inputs
@@ -289,13 +284,7 @@ def usual_arch(catalog: Catalog, op: str, label: str, workload: Workload, wanted
 
 
 def measure_here(
-    catalog: Catalog,
-    op: str,
-    label: str,
-    workload: Workload,
-    quantity: QuantityName,
-    arch: str,
-    observer: Observer,
+    catalog: Catalog, op: str, label: str, workload: Workload, quantity: QuantityName, arch: str, observer: Observer
 ) -> tuple[float, str]:
     """A quantity of a build, or the error, of a kernel as it is now, and on what it was measured.
 

@@ -66,8 +66,7 @@ class Kernel:
     # Tensors whose members along their first axis may lie apart, as states in slots that hold more; a claim, too.
     # Launches may take how many elements there are from one member to the next: `pool_stride`, 64 bits.
     strided: tuple[str, ...] = ()
-    # Why the kernel does not support a workload of its op; empty if it does
-    check: Callable[[Workload], str] = lambda _workload: ""
+    check: Callable[[Workload], str] = lambda _workload: ""  # why it does not support a workload; empty if it does
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.presets):
@@ -153,7 +152,7 @@ def _sizes(declared: Grid, what: str, workload: Workload, params: Params) -> tup
 
 MAP_BYTES = 128  # of a tensor map
 _BOX_PIECE, _MOST_BOX, _MOST_AXES = 16, 256, 5  # bytes that divide a row; elements along an axis; axes
-_SWIZZLES = (0, 32, 64, 128)
+_SWIZZLES, _PROMOTIONS = (0, 32, 64, 128), (0, 64, 128, 256)
 
 
 @dataclass(frozen=True)
@@ -166,6 +165,7 @@ class TensorMap:
     tensor: str  # an input, an output or scratch
     box: tuple[int, ...] | Grid  # elements that a copy brings along each of its axes, or their function
     swizzle: int = 128  # bytes of a row of the box in which pieces of 16 are exchanged; 0 for none
+    promotion: PerCase = lambda _workload, _params: 128  # bytes that a copy brings into the L2 where it misses it, or 0
 
     def __post_init__(self) -> None:
         if self.swizzle not in _SWIZZLES:
@@ -186,6 +186,8 @@ class TensorMap:
             reason = f"has rows of {row} bytes, the tensor of {sizes[-1] * element_bytes}, no multiples of {_BOX_PIECE}"
         elif row > self.swizzle > 0:
             reason = f"has rows of {row} bytes, longer than the swizzle of {self.swizzle}"
+        elif (promotion := self.promotion(workload, params)) not in _PROMOTIONS:
+            reason = f"has a promotion of {promotion} bytes, there are {', '.join(map(str, _PROMOTIONS))}"
         if reason:
             raise DeclarationError(f"{what} the box {box} {reason}")
         return box
@@ -254,8 +256,7 @@ class LaunchedKernel(Kernel):
         elif not all(given):
             names = ", ".join(f"`{name}`" for name in self.needed[:-1])
             raise DeclarationError(f"{self.name}: a launch needs {names} and `{self.needed[-1]}`", "or give `launches`")
-        own = {each.name for each in fields(self)}
-        one = {each.name: getattr(self, each.name) for each in fields(self.launch_kind) if each.name in own}
+        one = {each.name: getattr(self, each.name) for each in fields(self.launch_kind) if hasattr(self, each.name)}
         object.__setattr__(self, "launches", tuple(self.launches) or (self.launch_kind(**one),))
 
 

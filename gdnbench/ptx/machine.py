@@ -336,6 +336,11 @@ class Machine:
             left += [] if done.all() else [pending.of(~done)]
         self.committed = left
 
+    def in_cluster(self, lanes: IntArray, ranks: IntArray) -> IntArray:
+        """Returns the lanes of the same threads in the blocks of these ranks in each lane's cluster."""
+        own = (self.block[lanes] + self.first_block) % self.program.cluster
+        return lanes + (ranks - own) * self.grid.threads
+
     def mbarrier(self, address: int) -> Mbarrier:
         """Returns the mbarrier at a shared address, in all blocks."""
         return self._mbarriers.setdefault(address, Mbarrier(self.blocks))

@@ -113,7 +113,7 @@ KNOWN: Mapping[str, frozenset[str]] = {
     "cp": frozenset({
         "async", "ca", "cg", "shared", "shared__cta", "shared__cluster", "global", "commit_group", "wait_group",
         "wait_all", "mbarrier", "arrive", "noinc", "bulk", "bulk_group", "mbarrier__complete_tx__bytes", "read",
-        "prefetch", "L2", "tensor", "1d", "2d", "3d", "4d", "5d",
+        "prefetch", "L2", "tensor", "multicast__cluster", "1d", "2d", "3d", "4d", "5d",
     }),
     **dict.fromkeys(("bar", "barrier"), frozenset({
         "sync", "arrive", "red", "popc", "and", "or", "aligned", "cta", "warp", "cluster", "wait", "acquire", "release",
@@ -121,6 +121,7 @@ KNOWN: Mapping[str, frozenset[str]] = {
     })),
     "mbarrier": frozenset({
         "init", "inval", "arrive", "expect_tx", "test_wait", "try_wait", "parity", "shared", "shared__cta",
+        "shared__cluster",
     }) | _ORDER,
     "shfl": frozenset({"sync", "up", "down", "bfly", "idx"}),
     "vote": frozenset({"sync", "all", "any", "uni", "ballot"}),

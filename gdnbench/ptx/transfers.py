@@ -9,7 +9,7 @@ and counts as brought (PTX ISA, on "cp.async.bulk.tensor").
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -23,6 +23,7 @@ from gdnbench.ptx.segments import Access, MappedTensor
 from gdnbench.ptx.waiting import arrive_after_copies, check_shown
 from gdnbench.ptx.warpgroups import PIECE_BYTES
 
+_COMPLETES = "mbarrier__complete_tx__bytes"
 _SPACES = ("global", "shared", "local", "const", "param")
 LEAST_BULK_BYTES = 16
 _BULK_RULE = f"a bulk copy's addresses and size are multiples of {LEAST_BULK_BYTES} bytes; one is not"
@@ -163,8 +164,8 @@ def _bulk(machine: Machine, instruction: PtxInstruction) -> None:
         machine.stores.wait(machine.lanes, int(instruction.operands[0].text))
         machine.end_reads("cp", machine.stores)
     elif "tensor" in words:
-        _copy_boxes(machine, instruction)
-    elif "global" in words and instruction.has("mbarrier__complete_tx__bytes"):
+        (_store_boxes if "bulk_group" in words else _load_boxes)(machine, instruction)
+    elif "global" in words and instruction.has(_COMPLETES):
         _bulk_in(machine, instruction)
     elif "bulk_group" in words:
         _bulk_out(machine, instruction)
@@ -191,12 +192,17 @@ def _bulk_out(machine: Machine, instruction: PtxInstruction) -> None:
     targets, sources, sizes = machine.addresses(target), machine.shared_addresses(source), machine.integers(size)
     _check_multiples(machine, [targets, sources, sizes], LEAST_BULK_BYTES, _BULK_RULE)
     for row in range(len(machine.lanes)):
-        one, nbytes = machine.lanes[row : row + 1], int(sizes[row])
-        reads = Access(one, sources[row : row + 1], 1, nbytes, machine.step, instruction)
-        writes = Access(one, targets[row : row + 1], 1, nbytes, machine.step, instruction)
-        values, pending = machine.memory.begin_read(reads)
-        machine.pending_reads += pending
-        machine.memory.store("global", writes, values)
+        one = slice(row, row + 1)
+        _store_pieces(machine, machine.lanes[one], targets[one], sources[one], int(sizes[row]))
+
+
+def _store_pieces(machine: Machine, lane: IntArray, targets: IntArray, sources: IntArray, nbytes: int) -> None:
+    """Copies a lane's pieces of `nbytes` bytes out of shared memory, which stay pending reads."""
+    lanes = np.repeat(lane, len(sources))
+    reads, writes = (Access(lanes, each, 1, nbytes, machine.step, machine.instruction) for each in (sources, targets))
+    values, pending = machine.memory.begin_read(reads)
+    machine.pending_reads += pending
+    machine.memory.store("global", writes, values)
 
 
 MAP_BYTES = 128
@@ -232,6 +238,7 @@ class _Boxes:
     sizes: IntArray  # shape (n, rank), elements
     box: tuple[int, ...]  # elements
     swizzled: int  # pieces that the swizzle exchanges, 1 for none
+    begin: IntArray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))  # shape (n, rank), first element
 
     @classmethod
     def read(cls, words: Array, rank: int) -> _Boxes | None:
@@ -253,50 +260,79 @@ class _Boxes:
         return cls(first, np.insert(outer, 0, element, axis=1), sizes, box, swizzled)
 
     def of(self, rows: IntArray) -> _Boxes:
-        return replace(self, first=self.first[rows], strides=self.strides[rows], sizes=self.sizes[rows])
+        cut = {name: getattr(self, name)[rows] for name in ("first", "strides", "sizes", "begin")}
+        return replace(self, **cut)
 
-    def pieces(self, targets: IntArray, begin: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Returns each piece's source, target and bytes inside the tensor, shape (n, pieces).
+    def pieces(self, shared: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Returns each piece's place in memory, that in shared memory, and its bytes inside the tensor.
 
-        Each box goes to `targets` in shared memory, shape (n,), and begins at element `begin`, shape (n, rank).
+        Each array has the shape (n, pieces); `shared` is where each box begins in shared memory, shape (n,).
         """
         element = int(self.strides[0, 0])
         step = PIECE_BYTES // element
         places = np.arange(prod(self.box) // step) * step
-        at, inside = begin[:, :, None] + np.stack(np.unravel_index(places, self.box, order="F")), self.sizes[:, :, None]
+        at, inside = (
+            self.begin[:, :, None] + np.stack(np.unravel_index(places, self.box, order="F")),
+            self.sizes[:, :, None],
+        )
         there = np.clip(inside[:, 0] - at[:, 0], 0, step) * ((at >= 0) & (at < inside)).all(axis=1) * element
         sources = self.first[:, None] + (at * self.strides[:, :, None]).sum(axis=1)
-        to = targets[:, None] + places * element
+        to = shared[:, None] + places * element
         return sources, to ^ (to >> 7 & self.swizzled - 1) * PIECE_BYTES, there
 
 
-def _copy_boxes(machine: Machine, instruction: PtxInstruction) -> None:
-    """Executes `cp.async.bulk.tensor` into shared memory: one box a lane, whose bytes an mbarrier awaits."""
-    words, (target, source, barrier, *more) = instruction.modifiers, instruction.operands
-    spaces = {"shared__cta", "shared__cluster"}.intersection(words[4:5])
-    rank = len(source.parts[1].parts) if len(source.parts) == 2 else 0
-    known = ("async", "bulk", "tensor", f"{rank}d", *spaces, "global", "mbarrier__complete_tx__bytes")
-    if words != known or len(spaces) != 1 or more:
+def _boxes(
+    machine: Machine, instruction: PtxInstruction, of_map: Operand, shared: Operand, *words: str
+) -> tuple[_Boxes, IntArray]:
+    """Returns the lanes' boxes and where they lie in shared memory; `words` end the instruction's name."""
+    lanes, (place, coordinates) = machine.lanes, of_map.parts
+    if instruction.modifiers != ("async", "bulk", "tensor", f"{len(coordinates.parts)}d", *words):
         raise unknown(instruction)
-    lanes = machine.lanes
-    place, coordinates = source.parts
     of_maps = Access(lanes, machine.addresses(place), 8, MAP_BYTES // 8, machine.step, instruction)
-    boxes = _Boxes.read(machine.memory.load("global", of_maps).view(np.uint8), rank)
+    boxes = _Boxes.read(machine.memory.load("global", of_maps).view(np.uint8), len(coordinates.parts))
     if boxes is None:
         raise unknown(instruction)
     begin = np.stack([machine.integers(each, "s32") for each in coordinates.parts], axis=1)
-    targets, barriers = machine.shared_addresses(target), machine.shared_addresses(barrier)
-    text = f"copies a box to an address that is not a multiple of {_ALIGNMENT}"
-    machine.fault(Fault.MISALIGNED, targets % _ALIGNMENT != 0, text)
+    addresses = machine.shared_addresses(shared)
+    text = f"copies a box to or from an address that is not a multiple of {_ALIGNMENT}"
+    machine.fault(Fault.MISALIGNED, addresses % _ALIGNMENT != 0, text)
     into = begin[:, 0] * boxes.strides[:, 0]
     if (within := into % PIECE_BYTES != 0).any():
         text = f"copies a box that begins at byte {into[within][0]} of a row, which is not a multiple of {PIECE_BYTES}"
         machine.note(Fault.MISALIGNED, instruction, lanes[within], text)
+    return replace(boxes, begin=begin), addresses
+
+
+def _load_boxes(machine: Machine, instruction: PtxInstruction) -> None:
+    """Executes `cp.async.bulk.tensor` into shared memory: one box a lane, whose bytes an mbarrier awaits."""
+    target, source, barrier, *more = instruction.operands
+    space = "shared__cta" if instruction.has("shared__cta") else "shared__cluster"
+    is_shared = instruction.has("multicast__cluster")
+    hints = ("multicast__cluster" if is_shared else "L2__cache_hint",) if more else ()
+    boxes, targets = _boxes(machine, instruction, source, target, space, "global", _COMPLETES, *hints)
+    lanes, barriers = machine.lanes, machine.shared_addresses(barrier)
     check_shown(machine, instruction, lanes, barriers)
-    for these in _one_a_block(machine.block[lanes], np.zeros_like(lanes)):
-        pieces = boxes.of(these).pieces(targets[these], begin[these])
-        _copy_pieces(machine, instruction, lanes[these], barriers[these], pieces, PIECE_BYTES)
+    ranks = (machine.block[lanes] + machine.first_block) % machine.program.cluster
+    masks = machine.integers(more[0], "u16") if is_shared else 1 << ranks
+    for rank in range(machine.program.cluster):
+        # What comes into another block's memory is taken to be brought by the same thread of that block.
+        named = np.flatnonzero(masks >> rank & 1)
+        to = machine.in_cluster(lanes, np.full_like(lanes, rank))
+        for these in (named[each] for each in _one_a_block(machine.block[lanes[named]], np.zeros_like(named))):
+            pieces = boxes.of(these).pieces(targets[these])
+            _copy_pieces(machine, instruction, to[these], barriers[these], pieces, PIECE_BYTES)
     machine.mbarriers_changed()
+
+
+def _store_boxes(machine: Machine, instruction: PtxInstruction) -> None:
+    """Executes `cp.async.bulk.tensor` out of shared memory: of one box a lane what lies inside its tensor."""
+    target, source, *policy = instruction.operands
+    hint = ("L2__cache_hint",) if policy else ()
+    boxes, addresses = _boxes(machine, instruction, target, source, "global", "shared__cta", "bulk_group", *hint)
+    for row in range(len(machine.lanes)):
+        one = slice(row, row + 1)
+        targets, sources, taken = (each[0] for each in boxes.of(np.arange(row, row + 1)).pieces(addresses[one]))
+        _store_pieces(machine, machine.lanes[one], targets[taken > 0], sources[taken > 0], PIECE_BYTES)
 
 
 def _copy_pieces(

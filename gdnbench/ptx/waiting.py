@@ -189,9 +189,12 @@ def _arrive(machine: Machine, instruction: PtxInstruction) -> None:
     states = np.zeros(len(machine.lanes), dtype=np.uint64)
     expects = instruction.has("expect_tx")
     amount = machine.integers(counts[0]) if counts else np.ones_like(machine.lanes)
+    # One that arrives in another block of its cluster is taken for the same thread of that block.
+    ranks, addresses = (addresses >> PEER_BITS) - 1, addresses & ((1 << PEER_BITS) - 1)
+    lanes = np.where(ranks < 0, machine.lanes, machine.in_cluster(machine.lanes, ranks))
     for address, mbarrier, rows in _by_barrier(machine, addresses):
-        blocks = machine.block[machine.lanes[rows]]
-        machine.ordering.bring(machine.lanes[rows], address)
+        blocks = machine.block[lanes[rows]]
+        machine.ordering.bring(np.unique(lanes[rows]), address)
         states[rows] = mbarrier.phase[blocks].astype(np.uint64)
         if expects:
             np.add.at(mbarrier.bytes, blocks, amount[rows])

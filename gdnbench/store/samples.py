@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING
 from gdnbench.codec import convert_cells
 from gdnbench.errors import RunFormatError
 from gdnbench.model.status import CLOCKS, Clock, Timer
-from gdnbench.store.files import (
-    DAMAGED,
-    read_rows,
-    write_dataclasses,
-)
+from gdnbench.store.files import DAMAGED, read_rows, write_dataclasses
 from gdnbench.store.schema import Count, Microseconds, Positive, RoundNumber, TextLine
 
 if TYPE_CHECKING:

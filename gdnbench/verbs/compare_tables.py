@@ -20,15 +20,7 @@ from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, TextTable, command
 from gdnbench.render.units import VERDICT_STYLES, TimeUnit, factor, plus_minus, time_unit
 from gdnbench.stats.interval import Interval
-from gdnbench.verbs.compare_notes import (
-    has_time,
-    legend,
-    notes,
-    outcome_lines,
-    row_label,
-    source_lines,
-    verdict_text,
-)
+from gdnbench.verbs.compare_notes import has_time, legend, notes, outcome_lines, row_label, source_lines, verdict_text
 
 _GROUPED = "shape"
 _Row = tuple[int, GridRow] | None

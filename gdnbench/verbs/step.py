@@ -67,15 +67,7 @@ def step(
     from gdnbench.errors import MachineError, UsageError
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.step.measure import measure_plan
-    from gdnbench.step.plan import (
-        L2,
-        StepPlan,
-        StepSettings,
-        Way,
-        make_cases,
-        parse_names,
-        requested_cases,
-    )
+    from gdnbench.step.plan import L2, StepPlan, StepSettings, Way, make_cases, parse_names, requested_cases
     from gdnbench.verbs.progress import watch
 
     names = options.terms(kernels, kernel)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gdnbench.codec import convert
 from gdnbench.errors import UnknownNameError, UsageError
@@ -27,9 +27,6 @@ from gdnbench.render.table import Answer, Column, Note, Table, command
 from gdnbench.store.schema import GitDocument
 from gdnbench.verbs.options import CsvOption, JsonOption
 from gdnbench.verbs.progress import watch
-
-if TYPE_CHECKING:
-    from gdnbench.remote.targets import NamedTarget
 
 
 def targets(json: JsonOption = False, csv: CsvOption = False) -> None:

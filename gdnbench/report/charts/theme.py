@@ -169,12 +169,7 @@ _PAGE_NAME = 340  # pixels of a name on the page: shorter ones would make names 
 
 
 def _styled(
-    chart: Any,
-    *,
-    font: str,
-    background: str,
-    padding: int | Mapping[str, int],
-    label_limit: int = _PAGE_NAME,
+    chart: Any, *, font: str, background: str, padding: int | Mapping[str, int], label_limit: int = _PAGE_NAME
 ) -> Any:
     import altair as alt
 

@@ -19,13 +19,7 @@ from gdnbench.render.units import factor, flops_bind, number
 from gdnbench.report.charts.selection import kind_of, time_us
 from gdnbench.verbs.html.report import HtmlCell, HtmlTable, ReportedRun, control_cell, html_table, lead_line
 from gdnbench.verbs.html.run_section import run_section, sweep_section
-from gdnbench.verbs.measured_columns import (
-    bound_column,
-    ratio_column,
-    time_column,
-    timing_column,
-    verdict_column,
-)
+from gdnbench.verbs.measured_columns import bound_column, ratio_column, time_column, timing_column, verdict_column
 from gdnbench.verbs.run_notes import legend
 from gdnbench.verbs.sweep import sweep_legend
 from gdnbench.wording import first_of, plural

@@ -48,9 +48,7 @@ def report(
     runs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="RUN",
-            help="Ids, starts, labels, folders, GPUs; the latest run.",
-            autocompletion=complete_runs,
+            metavar="RUN", help="Ids, starts, labels, folders, GPUs; the latest run.", autocompletion=complete_runs
         ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
