@@ -22,7 +22,8 @@ from gdnbench.errors import BuildError
 cutlass = pytest.importorskip("cutlass", reason="no CuTe DSL here: pip install 'gdnbench[cute]'")
 pytestmark = pytest.mark.slow
 
-OURS, GEMM, DUAL = (CATALOG.entries[name] for name in ("decode-cute", "nvfp4-gemm-cute", "nvfp4-dual-gemm-cute"))
+NAMES = ("decode-cute", "nvfp4-gemm-cute", "nvfp4-dual-gemm-cute", "nvfp4-dual-gemm-native")
+OURS, GEMM, DUAL, NATIVE = (CATALOG.entries[name] for name in NAMES)
 PARAMS = OURS.default.params
 IN_SHARED = (
     "    sums = [",
@@ -158,33 +159,47 @@ DUAL_ON_SM_100 = {
     "right": (("", ""), "ok", ""),
     "other-gate": (("silu(gate) * value", "silu(value) * gate"), "wrong-numbers", ""),
     "no-wait": (("if chunk >= STAGES:", "if chunk >= steps:"), "unsafe", "is overwritten while the `tcgen05`"),
-    "sums-early": ((LAST_WAIT, ""), "unsafe", "sums of a product that it has not waited for"),
+    "sums-early": ((LAST_WAIT, ""), "unsafe", "of a product that it has not waited for"),
     "other-phase": (("(chunk // STAGES - 1) % 2", "chunk // STAGES % 2"), "unsafe", "never completes"),
     "one-barrier": (("commit(barriers + stage)", "commit(barriers)"), "unsafe", "never completes"),
 }
+IN_NVFP4 = {
+    "right": (("", ""), "ok", ""),
+    "no-wait": (("if ahead >= STAGES and ahead < steps", "if ahead >= STAGES + steps"), "unsafe", "`tcgen05`"),
+    "scales-early": (("bring_all_scales(at_scales + stage", "bring_all_scales(at_scales + 0 * stage"), "unsafe", ""),
+    "sums-early": ((LAST_WAIT, ""), "unsafe", "of a product that it has not waited for"),
+    "copies-early": (("wait_group(ahead_by)", "wait_group(ahead_by + 1)"), "unsafe", "without waiting for the copy"),
+    "unfenced": (("    cute.arch.fence_view_async_shared()\n", ""), "unsafe", "no `fence.proxy.async` between"),
+    "one-quarter": ((" + (warp << 21), thread)", ", thread)"), "unsafe", "another quarter of the lanes"),
+    "other-scales": (("at % 32 * 4 + at // 32", "at"), "wrong-numbers", ""),
+    "other-pieces": (("(piece ^ row % 8)", "piece"), "wrong-numbers", ""),
+}
+WATCHED = {
+    "one": (GEMM, "", "M=3 N=48 K=256", ON_SM_100),
+    "pair": (GEMM, ":CTAS=2", "M=260 N=48 K=256", OF_TWO_BLOCKS),
+    "two": (DUAL, "", "M=3 N=48 K=256", DUAL_ON_SM_100),
+    "native": (NATIVE, ":STAGES=3", "M=3 N=48 K=1280", IN_NVFP4),
+}
 
 
-@pytest.mark.parametrize(
-    ("entry", "params", "changes"),
-    [(GEMM, "", ON_SM_100), (GEMM, ":CTAS=2", OF_TWO_BLOCKS), (DUAL, "", DUAL_ON_SM_100)],
-    ids=["one", "pair", "two"],
-)
-def test_products_of_sm_100_are_interpreted_and_watched(tmp_path, entry, params, changes):
-    root, op = tmp_path / "more", entry.op.name
+@pytest.mark.parametrize("which", WATCHED)
+def test_products_of_sm_100_are_interpreted_and_watched(tmp_path, which):
+    (entry, params, shape, changes), root = WATCHED[which], tmp_path / "more"
+    op = entry.op.name
     for name, (change, _, _) in changes.items():
         write_changed(entry, f"{op}-{name}", root, change)
     if (cleared := root / op / "adds-to-zeros" / "kernel.py").exists():
         cleared.write_text(cleared.read_text().replace("chunk > 0 if part == 0 else True", "True"))
     gdnbench = Gdnbench(tmp_path, (root,), in_process=True)
     names = ",".join(f"{op}-{name}:COLUMNS=64{params}" for name in changes)
-    done = gdnbench("verify", "--kernel", names, "--quick", "--shape", f"M={260 if params else 3} N=48 K=256", "--json")
+    done = gdnbench("verify", "--kernel", names, "--quick", "--shape", shape, "--json")
     said = {row["kernel"].removeprefix(f"{op}-"): (row["status"], row["reason"]) for row in done.document["gates"]}
     assert {name: status for name, (status, _) in said.items()} == {name: each[1] for name, each in changes.items()}
     for name, (_, _, reason) in changes.items():
         assert reason in said[name][1]
 
 
-@pytest.mark.parametrize("entry", [GEMM, DUAL], ids=["one", "two"])
+@pytest.mark.parametrize("entry", [GEMM, DUAL, NATIVE], ids=["one", "two", "native"])
 def test_a_gpu_without_the_instructions_is_named(entry):
     for arch in ("sm_90", "sm_120"):
         with pytest.raises(BuildError, match=f"has instructions that sm_100a alone knows, .* compiled for {arch}"):

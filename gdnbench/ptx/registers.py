@@ -135,8 +135,9 @@ KNOWN: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("fence", "membar", "prefetch", "prefetchu", "setmaxnreg", "createpolicy"), _ANY),
     "tcgen05": frozenset({
         "alloc", "dealloc", "relinquish_alloc_permit", "mma", "commit", "ld", "st", "wait__ld", "wait__st",
-        "fence__before_thread_sync", "fence__after_thread_sync", "cta_group__1", "cta_group__2", "kind__f16", "32x32b",
+        "fence__before_thread_sync", "fence__after_thread_sync", "cta_group__1", "cta_group__2", "32x32b", "kind__f16",
         "sync", "aligned", "shared__cta", "shared__cluster", "mbarrier__arrive__one", "multicast__cluster",
+        "kind__mxf4nvf4", "block_scale", "block16", "scale_vec__4X",
         *(f"collector__a__{use}" for use in ("fill", "use", "lastuse", "discard")),
         *(f"x{1 << power}" for power in range(8)),
     }),

@@ -27,6 +27,11 @@ from gdnbench.ptx.warps import as_doubles, together
 _KINDS = {0: "f16", 1: "bf16"}  # of A and B, by their number in the instruction's descriptor
 _F32, _ROWS = 1, LANES
 _NO_SWIZZLE_OF_32 = np.uint64(1 << 61 | 1 << 52)  # of 32 bytes at a time, and other strides
+_SCALED = 1 << 27 | 1 << 10 | 1 << 7  # of e2m1, scales in e4m3, 128 rows
+_MAGNITUDES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+_E2M1 = np.concatenate([_MAGNITUDES, -_MAGNITUDES])
+_E4M3 = np.array([code * 2.0**-9 if code < 8 else (8 + code % 8) * 2.0 ** (code // 8 - 10) for code in range(128)])
+_E4M3[-1] = np.nan
 _OWN_LANES = 4  # quarters of the lanes, one for each warp of a warpgroup
 
 
@@ -62,6 +67,41 @@ def _multiply(machine: Machine, instruction: PtxInstruction) -> None:
     for peer, (own, _) in enumerate(by_block):
         sums = sign * np.matmul(as_doubles(of_a, own), of_all)
         _add(machine, first + peer, machine.addresses(place), sums, adds_up)
+
+
+def _multiply_scaled(machine: Machine, instruction: PtxInstruction) -> None:
+    """Computes D = A B, or D = A B + D, of numbers in e2m1 with a scale in e4m3 for each 16, which lie as tiles do.
+
+    The four scales of row r are a word, in lane r % 32 of each quarter of the lanes and in column r // 32.
+    """
+    place, a, b, described, *places, adds = instruction.operands
+    words = {int(each) for each in np.unique(machine.spread(described, "u32"))}
+    blocks = machine.block[machine.lanes]
+    columns = 8 * _bits(next(iter(words)), 17, 6)
+    is_plain = words == {_SCALED | columns // 8 << 17} and len(places) == 2 and len(np.unique(blocks)) == len(blocks)
+    if not is_plain or not instruction.has("cta_group__1") or not instruction.has("block16", "scale_vec__4X"):
+        raise unknown(instruction)
+    factors = []
+    for matrix, scales, size in zip((a, b), places, (_ROWS, columns), strict=True):
+        held = _matrix(machine, machine.spread(matrix, "u64"), size, 0, 1).view(np.uint8)
+        codes = np.stack([held & 15, held >> 4], axis=3).reshape(len(blocks), size, -1)
+        factors.append(_E2M1[codes] * np.repeat(_scales(machine, machine.addresses(scales), size), 16, axis=2))
+    sums = np.matmul(factors[0], factors[1].swapaxes(1, 2))
+    _add(machine, blocks, machine.addresses(place), sums, machine.spread(adds, "pred"))
+
+
+def _scales(machine: Machine, addresses: Array, size: int) -> Array:
+    """Returns the scales of `size` rows from tensor memory, shape (lanes, size, 4)."""
+    blocks, rows = machine.block[machine.lanes], np.arange(size)
+    column = rows // WARP + (addresses & 0xFFFF)[:, None]
+    quarters = [
+        machine.tensor_memory.read(blocks, np.broadcast_to(rows % WARP + first, column.shape), column, machine.fault)
+        for first in range(0, LANES, WARP)
+    ]
+    differ = np.stack([(each != quarters[0]).any(axis=1) for each in quarters]).any(axis=0)
+    machine.fault(Fault.UNINITIALISED, differ, "has other scales in another quarter of the lanes")
+    machine.tensor_memory.make(blocks, column, machine.ordering.now)
+    return _E4M3[np.ascontiguousarray(quarters[0]).view(np.uint8).reshape(len(blocks), size, 4) & 0x7F]
 
 
 def _group(machine: Machine, instruction: PtxInstruction) -> int:
@@ -163,7 +203,7 @@ def _move(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -> No
     registers = held.parts or (held,)
     blocks, lanes, columns = _places(machine, machine.addresses(place), len(registers))
     made, known = machine.tensor_memory.made(blocks, columns), machine.commits.known(machine.lanes)
-    machine.fault(Fault.RACE, made > known, "accesses sums of a product that it has not waited for")
+    machine.fault(Fault.RACE, made > known, "accesses sums or scales of a product that it has not waited for")
     if found[1] == "st":
         bits = np.stack([machine.spread(each, "u32") for each in registers], axis=1)
         machine.tensor_memory.write(blocks, lanes, columns, bits, machine.fault)
@@ -188,7 +228,7 @@ def _execute(machine: Machine, instruction: PtxInstruction) -> int | None:
     if what in _BY_WARPS:
         return _BY_WARPS[what](machine, instruction)
     if what == "mma":
-        _multiply(machine, instruction)
+        (_multiply_scaled if instruction.has("kind__mxf4nvf4") else _multiply)(machine, instruction)
     elif what == "commit":
         _commit(machine, instruction)
     elif what not in _NOTHING:
