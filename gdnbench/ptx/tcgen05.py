@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from gdnbench.ptx.machine import Handler, Machine
-from gdnbench.ptx.numbers import Array, IntArray, canonical
+from gdnbench.ptx.numbers import Array, IntArray, Mask, canonical
 from gdnbench.ptx.program import WARP, Fault, PtxInstruction, unknown
 from gdnbench.ptx.segments import PEER_BITS, Access
 from gdnbench.ptx.tensor_memory import LANES
@@ -98,10 +98,11 @@ def _scales(machine: Machine, addresses: Array, size: int) -> Array:
         machine.tensor_memory.read(blocks, np.broadcast_to(rows % WARP + first, column.shape), column, machine.fault)
         for first in range(0, LANES, WARP)
     ]
-    differ = np.stack([(each != quarters[0]).any(axis=1) for each in quarters]).any(axis=0)
+    differ: Mask = np.any([(each != quarters[0]).any(axis=1) for each in quarters], axis=0)
     machine.fault(Fault.UNINITIALISED, differ, "has other scales in another quarter of the lanes")
     machine.tensor_memory.make(blocks, column, machine.ordering.now)
-    return _E4M3[np.ascontiguousarray(quarters[0]).view(np.uint8).reshape(len(blocks), size, 4) & 0x7F]
+    codes = np.ascontiguousarray(quarters[0]).view(np.uint8).reshape(len(blocks), size, 4)
+    return np.asarray(_E4M3[codes & 0x7F])
 
 
 def _group(machine: Machine, instruction: PtxInstruction) -> int:
