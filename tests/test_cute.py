@@ -163,9 +163,18 @@ DUAL_ON_SM_100 = {
     "other-phase": (("(chunk // STAGES - 1) % 2", "chunk // STAGES % 2"), "unsafe", "never completes"),
     "one-barrier": (("commit(barriers + stage)", "commit(barriers)"), "unsafe", "never completes"),
 }
+BROUGHT = """    bring_scales(shared, held, thread)
+    bring_scales(shared + SCALES * 2, held + HELD // 2, thread)
+    cute.arch.fence_view_async_tmem_store()
+"""
+SHOWN = """    cute.arch.fence_view_async_shared()
+    fence_tensor("before")
+    cute.arch.sync_threads()
+"""
 IN_NVFP4 = {
     "right": (("", ""), "ok", ""),
     "no-wait": (("if ahead >= STAGES and ahead < steps", "if ahead >= STAGES + steps"), "unsafe", "`tcgen05`"),
+    "not-met": ((BROUGHT + SHOWN, SHOWN + BROUGHT), "unsafe", "another thread stores, with no barrier between"),
     "scales-early": (("bring_all_scales(at_scales + stage", "bring_all_scales(at_scales + 0 * stage"), "unsafe", ""),
     "sums-early": ((LAST_WAIT, ""), "unsafe", "of a product that it has not waited for"),
     "copies-early": (("wait_group(ahead_by)", "wait_group(ahead_by + 1)"), "unsafe", "without waiting for the copy"),

@@ -90,14 +90,24 @@ def _multiply_scaled(machine: Machine, instruction: PtxInstruction) -> None:
     _add(machine, blocks, machine.addresses(place), sums, machine.spread(adds, "pred"))
 
 
+def _check_stores(machine: Machine, lanes: IntArray, blocks: IntArray, at: IntArray, columns: IntArray) -> None:
+    """Reports products by `lanes` of what other threads store with no barrier between, in lanes `at` and columns."""
+    who, when = machine.tensor_memory.stores(blocks, at, columns)
+    rows, places = np.nonzero(when)
+    fine = machine.ordering.is_ordered(lanes[rows], who[rows, places], when[rows, places])
+    bad = np.isin(np.arange(len(lanes)), rows[~fine])
+    machine.fault(Fault.RACE, bad, "begins a product of what another thread stores, with no barrier between")
+
+
 def _scales(machine: Machine, addresses: Array, size: int) -> Array:
     """Returns the scales of `size` rows from tensor memory, shape (lanes, size, 4)."""
     blocks, rows = machine.block[machine.lanes], np.arange(size)
     column = rows // WARP + (addresses & 0xFFFF)[:, None]
-    quarters = [
-        machine.tensor_memory.read(blocks, np.broadcast_to(rows % WARP + first, column.shape), column, machine.fault)
-        for first in range(0, LANES, WARP)
-    ]
+    quarters = []
+    for first in range(0, LANES, WARP):
+        lanes = np.broadcast_to(rows % WARP + first, column.shape)
+        _check_stores(machine, machine.lanes, blocks, lanes, column)
+        quarters.append(machine.tensor_memory.read(blocks, lanes, column, machine.fault))
     differ: Mask = np.any([(each != quarters[0]).any(axis=1) for each in quarters], axis=0)
     machine.fault(Fault.UNINITIALISED, differ, "has other scales in another quarter of the lanes")
     machine.tensor_memory.make(blocks, column, machine.ordering.now)
@@ -122,6 +132,7 @@ def _add(machine: Machine, blocks: IntArray, addresses: Array, sums: Array, adds
     if adds.any():
         these = np.flatnonzero(adds)
         before = machine.tensor_memory.read(blocks[these], lane[these], column[these], machine.fault)
+        _check_stores(machine, machine.lanes[these], blocks[these], lane[these], column[these])
         sums[these] += before.view(np.float32).reshape(len(these), _ROWS, columns)
     rounded = canonical(sums.astype(np.float32)).reshape(len(blocks), -1)
     machine.tensor_memory.write(blocks, lane, column, rounded.view(np.uint32), machine.fault)
@@ -208,6 +219,8 @@ def _move(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -> No
     if found[1] == "st":
         bits = np.stack([machine.spread(each, "u32") for each in registers], axis=1)
         machine.tensor_memory.write(blocks, lanes, columns, bits, machine.fault)
+        who = machine.ordering.in_grid(machine.lanes)
+        machine.tensor_memory.note_store(blocks, lanes, columns, who, machine.ordering.now)
         return
     bits = machine.tensor_memory.read(blocks, lanes, columns, machine.fault)
     for register, values in zip(registers, bits.T, strict=True):

@@ -29,6 +29,8 @@ class TensorMemory:
         # Shape (blocks, 128, columns): those that were ever allocated, and whether they have been written
         self._held = np.zeros((blocks, LANES, 0), dtype=np.uint32)
         self._written = np.zeros(self._held.shape, dtype=bool)
+        # Shape (blocks, 128, columns): the number in the grid of the thread that stored last, and the step; 0 for never
+        self._by, self._when = (np.zeros(self._held.shape, dtype=np.int64) for _ in range(2))
         # Shape (blocks, 512), the step of the last product whose sums a column has; 0 for none
         self._made = np.zeros((blocks, COLUMNS), dtype=np.int64)
 
@@ -46,6 +48,7 @@ class TensorMemory:
         width = max(self._held.shape[2], int(first.max()) + count)
         more = ((0, 0), (0, 0), (0, width - self._held.shape[2]))
         self._held, self._written = np.pad(self._held, more), np.pad(self._written, more)
+        self._by, self._when = np.pad(self._by, more), np.pad(self._when, more)
         return first
 
     def free(self, blocks: IntArray, addresses: IntArray, count: int, note: Note) -> None:
@@ -75,6 +78,16 @@ class TensorMemory:
         inside = self._inside(blocks, lanes, columns, note, "writes")
         place = (np.broadcast_to(blocks[:, None], inside.shape)[inside], lanes[inside], columns[inside])
         self._held[place], self._written[place] = bits[inside], True
+
+    def note_store(self, blocks: IntArray, lanes: IntArray, columns: IntArray, who: IntArray, now: int) -> None:
+        """Records that threads `who` of the grid, shape (n,), store into lanes and columns of shape (n, k)."""
+        place = blocks[:, None], lanes, np.clip(columns, 0, self._held.shape[2] - 1)
+        self._by[place], self._when[place] = who[:, None], now
+
+    def stores(self, blocks: IntArray, lanes: IntArray, columns: IntArray) -> tuple[IntArray, IntArray]:
+        """Returns who stored last into lanes and columns of shape (n, k), and when, 0 for never."""
+        place = blocks[:, None], lanes, np.clip(columns, 0, self._held.shape[2] - 1)
+        return self._by[place], self._when[place]
 
     def make(self, blocks: IntArray, columns: IntArray, now: int) -> None:
         """Records that a product of step `now` has its sums in columns, shape (n, k), of blocks."""
