@@ -32,7 +32,7 @@ def copied(tmp_path_factory):
 @pytest.mark.parametrize(
     ("header", "kernels"),
     [
-        ("include/gdn/cluster.cuh", "fp8-gemm-pos-v3 kda-layer-v1"),
+        ("include/gdn/cluster.cuh", "fp8-gemm-pos-v3 kda-layer-v1 kda-prefill-v4"),
         (
             "include/gdn/products.cuh",
             f"fp8-gemm-pos-v1 fp8-gemm-pos-v2 fp8-gemm-pos-v3 nvfp4-gemm-v1 nvfp4-gemm-v2 {SHARED}",
@@ -45,8 +45,8 @@ def copied(tmp_path_factory):
         ("nvfp4-gemv/bytes.cuh", "nvfp4-gemv-v2 nvfp4-gemv-v3"),
         (
             "prefill/segments.cuh",
-            "kda-prefill-v1 kda-prefill-v2 kda-prefill-v3 prefill-checkpoints-v1 prefill-v3 prefill-v4 "
-            "prefill-v6 prefill-v7 prefill-v8 prefill-v9",
+            "kda-prefill-v1 kda-prefill-v2 kda-prefill-v3 kda-prefill-v4 prefill-checkpoints-v1 prefill-v3 "
+            "prefill-v4 prefill-v6 prefill-v7 prefill-v8 prefill-v9",
         ),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 import torch
 from library_data import failures_with
 from planted import CATALOG, drawn, is_refused, worst
-from test_kda_decode import BOUNDED, INSIDE_FLA, SOFTPLUS, rule
+from test_kda_decode import BOUNDED, INSIDE_FLA, OF_ONE_FORM, SOFTPLUS, rule
 from verified_kernels import gate_statuses
 
 from gdnbench.launch import load_numerics
@@ -40,9 +40,8 @@ def test_the_oracle_is_a_decode_step_a_token(kind, gate):
     assert worst(OP.name, kind, **sizes) <= 1
 
 
-NEXT_TOKEN = "t.g.float().roll(1, dims=0) + t.dt_bias"
 CONFUSED = {
-    "earlier-gates": {"t.g.float() + t.dt_bias": NEXT_TOKEN},
+    "earlier-gates": {"t.g.float() + t.dt_bias": "t.g.float().roll(1, dims=0) + t.dt_bias"},
     "no-beta": {"beta = laid(torch.sigmoid(t.b.float())[..., None])": "beta = laid(torch.ones_like(t.b)[..., None])"},
     "next-channel": {"t.g.float() + t.dt_bias": "t.g.float().roll(1, dims=-1) + t.dt_bias"},
     "transposed": {"t.state, []": "t.state.mT, []", "bfloat16(), state": "bfloat16(), state.mT"},
@@ -57,7 +56,6 @@ CONFUSED = {
     "sigmoid": {"-rate * F.softplus(x)": "-5 * torch.sigmoid(rate * x)"},
 }  # fmt: skip
 """Texts of the reference, and what kernels may have in their place."""
-OF_ONE_FORM = {"clamped": BOUNDED, "sigmoid": SOFTPLUS}
 
 
 @pytest.mark.parametrize("gate", [SOFTPLUS, BOUNDED])
@@ -74,14 +72,11 @@ def prefilled(q, k, v, g, b, A_log, dt_bias, state, cu_seqlens, scale, lower_bou
     return made["output"].to(v.dtype), made["new_state"].float()
 
 
-def chunk_kda(
-    q, k, v, g, beta, *, A_log, dt_bias, scale, initial_state, safe_gate, lower_bound, cu_seqlens, cu_seqlens_cpu,
-    **flags,
-):  # fmt: skip
+def chunk_kda(q, k, v, g, beta, *, A_log, dt_bias, scale, initial_state, safe_gate, lower_bound, cu_seqlens, **flags):
     """As fla-core 0.6.0 has it."""
+    torch.testing.assert_close(cu_seqlens, flags.pop("cu_seqlens_cpu"))
     assert flags == dict.fromkeys((*INSIDE_FLA, "state_v_first", "output_final_state"), True)
     assert safe_gate == (lower_bound is not None)
-    torch.testing.assert_close(cu_seqlens, cu_seqlens_cpu)
     tensors = [each[0] for each in (q, k, v, g, beta)]
     output, state = prefilled(*tensors, A_log, dt_bias, initial_state, cu_seqlens, scale, lower_bound or 0.0)
     return output[None], state
@@ -91,8 +86,7 @@ def kimi_delta_attention(
     q, k, v, g, beta, cu_seqlens, *, scale, initial_state, gate_lower_bound, a_log, dt_bias, **flags
 ):
     """As cudnn-frontend 1.32.0 has it: with `safe_gate` the gate is bounded, by -5 where no bound is given."""
-    inside = ("use_qk_l2norm_in_kernel", "use_beta_sigmoid_in_kernel", "safe_gate", "output_final_state")
-    assert flags == dict.fromkeys(inside, True)
+    assert flags == dict.fromkeys((*INSIDE_FLA[::2], "safe_gate", "output_final_state"), True)
     assert cu_seqlens.dtype == torch.int32
     bound = -5.0 if gate_lower_bound is None else gate_lower_bound
     return prefilled(q, k, v, g, beta, a_log, dt_bias, initial_state, cu_seqlens, scale, bound)
@@ -111,7 +105,7 @@ def test_a_library_is_called_so_that_it_computes_the_op(monkeypatch, name, gate)
     assert failures_with(monkeypatch, CATALOG.entries[name], LIBRARIES[name], "typical", axes) == []
 
 
-@pytest.mark.parametrize("name", ["kda-prefill-cudnn", "kda-prefill-v3"])
+@pytest.mark.parametrize("name", ["kda-prefill-cudnn", "kda-prefill-v3", "kda-prefill-v4"])
 def test_a_kernel_takes_no_softplus_that_it_would_compute_as_a_bounded_gate(name):
     check = CATALOG.entries[name].kernel.check
     assert not check(OP.workload({"lengths": (64,)}))
@@ -120,10 +114,10 @@ def test_a_kernel_takes_no_softplus_that_it_would_compute_as_a_bounded_gate(name
 
 
 KERNELS = [f"kda-prefill-{each}" for each in ["v1", "v1:WARPS=4:STAGES=2", "v2", "v2:PLACES=2", "triton", "reference"]]
-OF_BOUNDED = ["kda-prefill-v3:PLACES=2", *KERNELS]
+OF_BOUNDED = ["kda-prefill-v3:PLACES=2", "kda-prefill-v4:PLACES=2:STAGGER=1", *KERNELS]
 CASES = [
     *((each, shape) for shape in ("lengths=3 gate=softplus --quick", "lengths=1 gate=softplus") for each in KERNELS),
-    ("kda-prefill-v3", "lengths=3 gate=bounded --quick"),
+    *((each, "lengths=260 gate=bounded --quick") for each in ("kda-prefill-v3", "kda-prefill-v4")),
     *((each, "lengths=67+0+3 gate=bounded") for each in OF_BOUNDED),
 ]
 
@@ -131,3 +125,9 @@ CASES = [
 @pytest.mark.parametrize(("kernel", "shape"), CASES)
 def test_kernels_are_right_where_there_is_no_gpu(request, kernel, shape):
     assert gate_statuses(request, kernel, "heads=h1", *shape.split()) == {"ok"}
+
+
+@pytest.mark.parametrize("kernel", [f"kda-prefill-{each}:MOST_HEADS=16" for each in ("v2", "v3", "v4")])
+def test_where_heads_leave_a_group_short_v2_leaves_a_counter_that_misleads_its_next_launch(request, kernel):
+    found = gate_statuses(request, kernel, "H=17", "lengths=1", "--quick")
+    assert found == ({"unsafe"} if "v2" in kernel else {"ok"})

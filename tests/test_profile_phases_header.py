@@ -29,7 +29,7 @@ MARKED = [
     if isinstance(entry.kernel, CudaKernel) and "GDNBENCH_PHASE_NAMES" in entry.source.read_text()
 ]
 ARCHS = ["sm_86", "sm_90", "sm_100"]
-SPILLED = {"kda-layer-v1": 40, "kda-prefill-v3": 64}
+SPILLED = {"kda-layer-v1": 40, "kda-prefill-v3": 64, "kda-prefill-v4": 64}
 """Bytes that stamps spill at most, where a kernel has all registers that its bound allows; 16 elsewhere."""
 MARK = re.compile(r"^ *GDNBENCH_PHASE.*\n|^#include <gdnbench/phases.cuh>\n", re.MULTILINE)
 each_marked = pytest.mark.parametrize("entry", MARKED, ids=lambda entry: entry.kernel.name)
@@ -97,7 +97,7 @@ def test_a_stamped_kernel_reads_its_clock_at_each_mark_and_spills_hardly_anythin
     begun = re.findall(r"GDNBENCH_PHASES_BEGIN\(\);.*?^}", source, re.MULTILINE | re.DOTALL)  # to its function's end
     early = len(re.findall(r"^ +return;", "".join(begun), re.MULTILINE))
     wanted = stand + 2 * len(begun) + early  # and where the warp begins and ends, or leaves before
-    assert wanted <= len(reads) <= wanted + 3  # ptxas may write what follows a branch into both of its ways
+    assert wanted <= len(reads) <= wanted + 4  # ptxas may write what follows a branch into both of its ways
     assert max(each.spill_bytes for each in built) <= SPILLED.get(entry.kernel.name, 16)
 
 

@@ -1,0 +1,67 @@
+"""v3 with outputs that spare warps store, more by warpgroups, and tokens asked for earlier; by clusters if wanted."""
+
+from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape, TensorSpec, Workload
+
+CHUNK = 64
+HEAD = 128  # elements of a key
+BOUNDED = 1
+ALIKE = 2 * (3 * CHUNK * HEAD + CHUNK * CHUNK) + 4 * HEAD  # bytes of a chunk that all rows of the state take
+READY = ALIKE // 2 + CHUNK * HEAD  # bf16 that the kernel's struct AllReady takes
+TEAMS = 2  # of a block that prepares
+BLOCK_BYTES = 231424  # what two of the struct TeamMemory take, which are larger than CarryMemory
+
+
+def check(workload: Workload) -> str:
+    """Threads have pairs of a key's channels; the products of sixteen decays have reciprocals in bf16."""
+    if workload.GATE != BOUNDED:
+        return "its gate has a bound; kda-prefill-v2 takes softplus, too"
+    if (workload.K, workload.V) != (HEAD, HEAD):
+        return f"K={workload.K}, V={workload.V}: its heads have {HEAD} elements"
+    return ""
+
+
+def heads(shape: Shape, params: Params) -> int:
+    """Heads that are taken side by side."""
+    groups = -(-shape.H // params.MOST_HEADS)
+    return -(-shape.H // groups)
+
+
+def blocks(shape: Shape, params: Params) -> int:
+    """Those of all clusters that run at once; of others than carry no more than have a chunk for each team."""
+    chunks = sum(-(-length // CHUNK) for length in shape.lengths)
+    carrying = heads(shape, params)
+    others = min(params.BLOCKS // params.CLUSTER - carrying, -(-chunks * shape.H // (TEAMS * params.CLUSTER)))
+    return (carrying + max(1, others)) * params.CLUSTER
+
+
+kernel = CudaKernel(
+    name="kda-prefill-v4",
+    target="sm_90a",
+    params={
+        "BLOCKS": Param(default=132, choices=(66, 100, 116, 132), doc="blocks that run at once, one on an SM"),
+        "CLUSTER": Param(default=1, choices=(1, 2, 3), doc="blocks of a cluster; in some of these one carries a head"),
+        "EARLY": Param(
+            default=2, choices=(1, 2), doc="with what tokens are asked for early: with no gates, or with theirs"
+        ),
+        "MOST_HEADS": Param(default=32, choices=(16, 24, 32, 48), doc="heads that are taken side by side at the most"),
+        "PLACES": Param(default=8, choices=(2, 4, 8, 12, 16), doc="chunks of a head on their way"),
+        "STAGGER": Param(
+            default=0, choices=(0, 1), doc="whether half of a head's rows is half a chunk behind the other"
+        ),
+    },
+    check=check,
+    scratch=(TensorSpec("ready", ("MOST_HEADS", "PLACES", READY), "bf16"),),
+    launches=(
+        CudaLaunch(
+            entry="kda_prefill",
+            grid=lambda shape, p: (blocks(shape, p),),
+            block=lambda shape, p: 512,
+            shared_bytes=lambda shape, p: BLOCK_BYTES,
+            arguments=(
+                *("q", "k", "v", "g", "b", "A_log", "dt_bias", "state", "cu_seqlens", "scale", "lower_bound"),
+                *("output", "new_state", "ready", "N", "CHUNKS"),
+            ),
+        ),
+    ),
+    invariant=("batch", "order", "chunking", "rerun"),
+)
