@@ -114,7 +114,7 @@ def test_a_kernel_takes_no_softplus_that_it_would_compute_as_a_bounded_gate(name
 
 
 KERNELS = [f"kda-prefill-{each}" for each in ["v1", "v1:WARPS=4:STAGES=2", "v2", "v2:PLACES=2", "triton", "reference"]]
-OF_BOUNDED = ["kda-prefill-v3:PLACES=2", "kda-prefill-v4:PLACES=2:STAGGER=1", *KERNELS]
+OF_BOUNDED = ["kda-prefill-v3:PLACES=2", "kda-prefill-v4:PLACES=2:AHEAD=1", *KERNELS]
 CASES = [
     *((each, shape) for shape in ("lengths=3 gate=softplus --quick", "lengths=1 gate=softplus") for each in KERNELS),
     *((each, "lengths=260 gate=bounded --quick") for each in ("kda-prefill-v3", "kda-prefill-v4")),

@@ -97,7 +97,7 @@ def test_a_stamped_kernel_reads_its_clock_at_each_mark_and_spills_hardly_anythin
     begun = re.findall(r"GDNBENCH_PHASES_BEGIN\(\);.*?^}", source, re.MULTILINE | re.DOTALL)  # to its function's end
     early = len(re.findall(r"^ +return;", "".join(begun), re.MULTILINE))
     wanted = stand + 2 * len(begun) + early  # and where the warp begins and ends, or leaves before
-    assert wanted <= len(reads) <= wanted + 4  # ptxas may write what follows a branch into both of its ways
+    assert wanted <= len(reads) <= wanted + 5  # ptxas may write what follows a branch, or turns a loop, twice
     assert max(each.spill_bytes for each in built) <= SPILLED.get(entry.kernel.name, 16)
 
 

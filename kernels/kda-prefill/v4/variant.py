@@ -1,4 +1,4 @@
-"""v3 with outputs that spare warps store, more by warpgroups, and tokens asked for earlier; by clusters if wanted."""
+"""v3 with outputs that spare warps store out of shared memory, and with less to wait for where chunks are prepared."""
 
 from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape, TensorSpec, Workload
 
@@ -27,27 +27,20 @@ def heads(shape: Shape, params: Params) -> int:
 
 
 def blocks(shape: Shape, params: Params) -> int:
-    """Those of all clusters that run at once; of others than carry no more than have a chunk for each team."""
+    """All that run at once: a team for each chunk at the most prepares."""
     chunks = sum(-(-length // CHUNK) for length in shape.lengths)
     carrying = heads(shape, params)
-    others = min(params.BLOCKS // params.CLUSTER - carrying, -(-chunks * shape.H // (TEAMS * params.CLUSTER)))
-    return (carrying + max(1, others)) * params.CLUSTER
+    return carrying + min(params.BLOCKS - carrying, -(-chunks * shape.H // TEAMS))
 
 
 kernel = CudaKernel(
     name="kda-prefill-v4",
     target="sm_90a",
     params={
+        "AHEAD": Param(default=0, choices=(0, 1), doc="whether a team asks the L2 for its next chunk's tokens"),
         "BLOCKS": Param(default=132, choices=(66, 100, 116, 132), doc="blocks that run at once, one on an SM"),
-        "CLUSTER": Param(default=1, choices=(1, 2, 3), doc="blocks of a cluster; in some of these one carries a head"),
-        "EARLY": Param(
-            default=2, choices=(1, 2), doc="with what tokens are asked for early: with no gates, or with theirs"
-        ),
         "MOST_HEADS": Param(default=32, choices=(16, 24, 32, 48), doc="heads that are taken side by side at the most"),
         "PLACES": Param(default=8, choices=(2, 4, 8, 12, 16), doc="chunks of a head on their way"),
-        "STAGGER": Param(
-            default=0, choices=(0, 1), doc="whether half of a head's rows is half a chunk behind the other"
-        ),
     },
     check=check,
     scratch=(TensorSpec("ready", ("MOST_HEADS", "PLACES", READY), "bf16"),),
