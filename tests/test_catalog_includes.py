@@ -32,16 +32,11 @@ def copied(tmp_path_factory):
 @pytest.mark.parametrize(
     ("header", "kernels"),
     [
-<<<<<<< ours
-        ("include/gdn/cluster.cuh", "fp8-gemm-pos-v3 kda-layer-v1 kda-prefill-v4"),
+        ("include/gdn/cluster.cuh", "fp8-gemm-pos-v3 kda-layer-v1"),
         (
             "include/gdn/products.cuh",
             f"fp8-gemm-pos-v1 fp8-gemm-pos-v2 fp8-gemm-pos-v3 nvfp4-gemm-v1 nvfp4-gemm-v2 {SHARED}",
         ),
-=======
-        ("include/gdn/cluster.cuh", "kda-layer-v1"),
-        ("include/gdn/products.cuh", f"fp8-gemm-pos-v1 fp8-gemm-pos-v2 nvfp4-gemm-v1 nvfp4-gemm-v2 {SHARED}"),
->>>>>>> theirs
         ("nvfp4-gemm/shares.cuh", SHARED),
         ("include/gdn/channel_decays.cuh", " ".join(["kda-decode-v2", "kda-verify-v2", *CHANNELS])),
         ("include/gdn/state_rows.cuh", " ".join([*CHANNELS, *(f"{op}-{each}" for op, each in STATES)])),
