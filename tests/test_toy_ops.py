@@ -82,7 +82,6 @@ def test_a_suite_from_a_file_is_summed_up(bench):
     assert {case["workload"] for case in done.info["cases"]} == {"small", "large"}
     shown = bench("show", done.info["run_id"], "--legend", "--out", str(bench.results)).out
     assert "\nsmall: M=16 N=48 Kd=32  (" in shown
-    assert "over small: M=16 N=48 Kd=32 (weight 3), large: M=128 N=48 Kd=32 (weight 1)" in shown
 
 
 def without_gpu(done):

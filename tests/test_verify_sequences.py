@@ -547,7 +547,7 @@ def test_drafts_have_an_axis(catalog):
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory, root):
     body = "    import os\n    return lambda: os._exit(3) if w.B > 1 else step(t, w, t.slot, t.new_pool)\n"
-    write_kernel(root / "decode-pool" / "test-dies", f"{POOL}\n\ndef bind(t, w, params):\n{body}")
+    add_kernel(root / "decode-pool" / "test-dies", f"{POOL}\n\ndef bind(t, w, params):\n{body}")
     return Gdnbench(tmp_path_factory.mktemp("sequences"), (OPS, root), in_process=True)
 
 
