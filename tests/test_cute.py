@@ -18,12 +18,16 @@ from gdnbench.codegen.ahead import build_all
 from gdnbench.codegen.build import Job, build, build_key, compile_ptx
 from gdnbench.codegen.cache import load_build
 from gdnbench.errors import BuildError
+from gdnbench.exchange.schema import DTYPE_NAMES
+from gdnbench.model.case import arguments_of
+from gdnbench.model.declaration import FACTS
+from gdnbench.model.kernel import launch_of
 
 cutlass = pytest.importorskip("cutlass", reason="no CuTe DSL here: pip install 'gdnbench[cute]'")
 pytestmark = pytest.mark.slow
 
-NAMES = ("decode-cute", "nvfp4-gemm-cute", "nvfp4-dual-gemm-cute", "nvfp4-dual-gemm-native")
-OURS, GEMM, DUAL, NATIVE = (CATALOG.entries[name] for name in NAMES)
+NAMES = ("decode-cute", "prefill-cute", "nvfp4-gemm-cute", "nvfp4-dual-gemm-cute", "nvfp4-dual-gemm-native")
+OURS, PREFILL, GEMM, DUAL, NATIVE = (CATALOG.entries[name] for name in NAMES)
 PARAMS = OURS.default.params
 IN_SHARED = (
     "    sums = [",
@@ -53,11 +57,13 @@ def _changed(root, change, name="decode-changed", entry=OURS):
 
 
 @pytest.mark.parametrize("arch", ["sm_90", "sm_100"])
-def test_it_is_built_for_a_gpu_that_is_not_here(arch):
-    made = build(Job(OURS, OURS.default, decode_at(), arch))
-    assert (made.symbol, made.shared_bytes, made.spill_bytes, made.load_bits) == ("gdn_decode_cute_0", 0, 0, 128)
-    assert made.required_threads == 128
-    assert 32 < made.registers < 80
+@pytest.mark.parametrize(("entry", "threads", "registers"), [(OURS, 128, 80), (PREFILL, 256, 128)], ids=NAMES[:2])
+def test_it_is_built_for_a_gpu_that_is_not_here(entry, threads, registers, arch):
+    made = build(Job(entry, entry.default, entry.op.default, arch))
+    assert made.symbol == f"{launch_of(entry.kernel, '').entry}_0"
+    assert (made.shared_bytes, made.spill_bytes, made.load_bits) == (0, 0, 128)
+    assert made.required_threads == threads
+    assert 32 < made.registers < registers
 
 
 def test_a_builder_leaves_what_a_worker_looks_for(monkeypatch, tmp_path):
@@ -223,35 +229,46 @@ def test_what_the_interpreter_does_not_know_is_named(tmp_path):
     assert "`tcgen05.shift.cta_group::1.down` cannot be interpreted" in done.out, done
 
 
-def test_what_goes_out_compiles_to_the_same_code(tmp_path, monkeypatch):
-    """And back in it asks for the package, by whatever name a Solution has for it."""
-    gdnbench = Gdnbench(tmp_path, in_process=True)
-    done = gdnbench("exchange", "export", "decode-cute", "--shape", "B=1", "--to", str(tmp_path))
+def _definition(op):
+    """As the contest has it: the op's names, and a reference that stands alone."""
+    axes = {dim: {"type": "var"} for each in op.tensors for dim in each.dims}
+    axes |= {name: {"type": "const", "value": size} for name, size in op.default.compile_time.items()}
+    tensors = {each.name: {"shape": each.dims, "dtype": DTYPE_NAMES[each.dtype]} for each in op.tensors}
+    outputs = {each.name: tensors.pop(each.name) for each in op.outputs}
+    inputs = tensors | {name: {"shape": None, "dtype": "float32"} for name in op.scalars}
+    said = {"name": "gdn", "op_type": op.name, "reference": "def run(*tensors): raise NotImplementedError"}
+    return {**said, "axes": axes, "inputs": inputs, "outputs": outputs}
+
+
+@pytest.mark.parametrize(("entry", "shape"), [(OURS, "B=1"), (PREFILL, "lengths=5+3")], ids=NAMES[:2])
+def test_what_goes_out_and_comes_back_compiles_to_the_same_code(tmp_path, monkeypatch, entry, shape):
+    """It asks for the package, by whatever name a Solution has for it."""
+    gdnbench, op, back = Gdnbench(tmp_path, in_process=True), entry.op, f"{entry.op.name}-back"
+    words = f"exchange export {entry.kernel.name} --shape {shape} --to {tmp_path}"
+    if entry is PREFILL:  # whose own oracle needs gdnbench
+        (tmp_path / "theirs.json").write_text(json.dumps(_definition(op)))
+        words += f" --definition {tmp_path / 'theirs.json'}"
+    done = gdnbench(*words.split())
     assert done.code == 0, done.err
     [stored], [defined] = (list(tmp_path.glob(f"{kind}/**/*.json")) for kind in ("solutions", "definitions"))
     solution = json.loads(stored.read_text())
     assert solution["spec"]["dependencies"] == ["cutlass"]
     solution["spec"]["dependencies"] += ["nvidia-cutlass-dsl", "torch"]
     stored.write_text(json.dumps(solution))
-    took = f"exchange import {stored} {defined} --op decode --name decode-back --to {tmp_path / 'kernels'}"
+    took = f"exchange import {stored} {defined} --op {op.name} --name {back} --to {tmp_path / 'kernels'}"
     assert gdnbench(*took.split()).code == 0
-    back = load_catalog([default_roots()[0], tmp_path / "kernels"]).entries["decode-back"]
-    assert back.kernel.requires == OURS.kernel.requires
-    (tmp_path / "sent").mkdir()
-    for source in solution["sources"]:
-        (tmp_path / "sent" / source["path"]).write_text(source["content"])
-    monkeypatch.syspath_prepend(tmp_path)
-    module = import_module("sent.solution")
-    function = module.launch_gdn_decode_cute
-    kinds = {"bf16": cutlass.BFloat16, "fp32": cutlass.Float32}
-    of_tensors = {spec.name: kinds[spec.dtype] for spec in OURS.op.tensors}
-    order = ("q", "k", "v", "state", "A_log", "dt_bias", "a", "b", "", "output", "new_state")
-    address = SimpleNamespace(data_ptr=lambda: 0)
-    given = [module.pointer(address, of_tensors[name]) if name else cutlass.Float32(1.0) for name in order]
-    options = f"--gpu-arch sm_90 --keep-ptx --dump-dir {tmp_path}"
-    sizes = cutlass.Int32(1), cutlass.Int32(64)
-    compiled = cutlass.cute.compile(function, *given, *sizes, CUstream(0), options=options)
-    ours, symbol = compile_ptx(OURS, PARAMS, decode_at(), "sm_90")["gdn_decode_cute"]
+    imported = load_catalog([default_roots()[0], tmp_path / "kernels"]).entries[back]
+    assert imported.kernel.requires == entry.kernel.requires
+    monkeypatch.syspath_prepend(tmp_path / "kernels")
+    module, launch = import_module(f"{op.name}.back.source.solution"), launch_of(entry.kernel, "")
+    address, kinds = SimpleNamespace(data_ptr=lambda: 0), {spec.name: FACTS[spec.dtype].cute for spec in op.tensors}
+    values = {name: module.pointer(address, getattr(cutlass, kind)) for name, kind in kinds.items()}
+    values |= {"scale": cutlass.Float32(1.0), "B": cutlass.Int32(1)}
+    given = [values.get(name, cutlass.Int64(1)) for name in arguments_of(op, entry.kernel, launch)]
+    grid = [cutlass.Int32(size) for size in launch.grid(op.default, entry.default.params)]
+    function, options = getattr(module, f"launch_{launch.entry}"), f"--gpu-arch sm_90 --keep-ptx --dump-dir {tmp_path}"
+    compiled = cutlass.cute.compile(function, *given, *grid, CUstream(0), options=options)
+    ours, symbol = compile_ptx(entry, entry.default.params, op.default, "sm_90")[launch.entry]
     theirs = re.sub(r"kernel_cutlass_\w+?_0(?=\W|_param)", symbol, compiled.__ptx__)
     assert _code((theirs,)) == _code((ours,))
 

@@ -1,6 +1,7 @@
 """The prefill's CUDA kernels in the interpreter of PTX: right numbers, and no memory or barrier used wrongly."""
 
 import random
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -162,8 +163,13 @@ def test_more_sequences_than_lanes_look_at_at_once():
     check_chunked(*interpret("prefill-v3", (1, 2, 0, 3) * 9 + (66,)))
 
 
-def test_sequences_of_different_lengths_and_an_empty_one_with_shared_heads():
-    findings, workspace = interpret("prefill-recurrent:ROWS=2", (5, 0, 2), heads=(1, 2))
+WITHOUT_DSL = pytest.mark.skipif(not find_spec("cutlass"), reason="no CuTe DSL here: pip install 'gdnbench[cute]'")
+of_steps = pytest.mark.parametrize("kernel", ["prefill-recurrent", pytest.param("prefill-cute", marks=WITHOUT_DSL)])
+
+
+@of_steps
+def test_sequences_of_different_lengths_and_an_empty_one_with_shared_heads(kernel):
+    findings, workspace = interpret(f"{kernel}:ROWS=2", (5, 0, 2), heads=(1, 2))
     check(findings, workspace)
     assert torch.equal(workspace.outputs["new_state"][1], workspace.inputs["state"][1])
 
@@ -172,14 +178,16 @@ PARAMS = "1:PRODUCERS=2:LANES=8 1:PRODUCERS=1 2:ROWS=2:WARPS=2:PRODUCERS=2"  # t
 PARAMS += " 4:LANES=8:ROWS=2:PRODUCERS=1 8:LANES=16:PRODUCERS=2"
 
 
+@of_steps
 @pytest.mark.parametrize("params", PARAMS.split())
-def test_params(params):
-    check(*interpret(f"prefill-recurrent:TOKENS={params}", (11,)))
+def test_params(params, kernel):
+    check(*interpret(f"{kernel}:TOKENS={params}", (11,)))
 
 
+@of_steps
 @pytest.mark.parametrize("scenario", ["slow-decay", "saturated-gates", "large-state", "closed-gates"])
-def test_kinds_of_inputs(scenario):
-    check(*interpret("prefill-recurrent", (6,), scenario))
+def test_kinds_of_inputs(scenario, kernel):
+    check(*interpret(kernel, (6,), scenario))
 
 
 def test_an_empty_kernel_takes_the_arguments_and_writes_nothing():

@@ -166,11 +166,16 @@ def test_a_phase_in_a_loop_adds_up_and_values_may_be_of_any_type(same_folder):
     assert sum(map(_is_mark, code)) >= 8
 
 
-def test_a_kernel_without_marks_is_refused_with_how_to_add_them():
-    entry = CATALOG.entries["decode-floor-copy"]
-    with pytest.raises(UsageError, match="decode-floor-copy has no marks") as caught:
-        marked_launches(entry, Case(entry.default, decode_at()), "sm_90")
-    assert "<gdnbench/phases.cuh>" in caught.value.hint
+@pytest.mark.parametrize(
+    ("name", "said", "instead"),
+    [("decode-floor-copy", "has no marks", "<gdnbench/phases.cuh>")]
+    + [(name, "is in CuTe DSL, .* no marks", f"inspect {name} --schedule") for name in ("decode-cute", "prefill-cute")],
+)
+def test_a_kernel_without_marks_is_refused_with_what_to_do(name, said, instead):
+    entry = CATALOG.entries[name]
+    with pytest.raises(UsageError, match=f"{name} {said}") as caught:
+        marked_launches(entry, Case(entry.default, entry.op.default), "sm_90")
+    assert instead in caught.value.hint
     marked = CATALOG.entries["decode-v4"]
     assert marked_launches(marked, Case(marked.default, decode_at()), "sm_90") == ("gdn_decode_v4",)
 
