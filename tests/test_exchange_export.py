@@ -320,6 +320,14 @@ def test_what_asks_for_a_value_becomes_a_table_of_what_is_exported(function):
         eval(as_python(sizes[0]), {"B": 77, "N": 1})
 
 
+def test_a_size_that_all_exported_workloads_share_is_theirs_alone():
+    workloads = [SPEC.workload({"B": B, "N": 1}) for B in (1, 2)]
+    sizes = expressions(lambda s, p: (4 if s.B < 3 else 8, 1), workloads)
+    assert [eval(as_python(size), {"B": 2, "N": 1}) for size in sizes] == [4, 1]
+    with pytest.raises(KeyError):
+        eval(as_python(sizes[0]), {"B": 5, "N": 1})
+
+
 def test_what_depends_on_lists_is_refused():
     spec = WorkloadSpec(lists=(AxisList("lengths", default=(1, 2)),))
     workloads = [spec.workload({"lengths": lengths}) for lengths in ((1, 2), (3, 4))]

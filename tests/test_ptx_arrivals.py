@@ -78,6 +78,11 @@ def test_a_stage_is_filled_again_after_those_that_have_read_it_arrived(name):
     assert all("writes shared memory where thread" in text for _, _, text in found)
 
 
+def test_lanes_beyond_a_count_arrive_in_the_phases_after_it():
+    found = found_in("arrive({0});", 1, JOINED, 2)  # 64 phases, and the parity of the first again
+    assert any("never completes" in text for _, _, text in found), found
+
+
 HANDED_ON = {
     "by a barrier of the block": ("__syncthreads();", True),
     "by a barrier of some warps": ('if (warp != 1) asm volatile("bar.sync 1, 96;" ::: "memory");', True),

@@ -188,7 +188,13 @@ def sizes_of(
             hint = "no argument of a Solution tells them: with --shape, export workloads that differ in their totals"
             raise UsageError(f"the kernel's launch depends on the lists of {workload}", hint)
     columns = [{key: sizes[place] for key, sizes in rows.items()} for place in range(len(next(iter(rows.values()))))]
-    return tuple(_column(column, unknown) for column in columns)
+    # The first refuses other sizes even where all of these have the same: what others have is not known.
+    return tuple(
+        next(iter(column.values()))
+        if len({*column.values()}) == 1 and (place or not unknown)
+        else _column(column, unknown)
+        for place, column in enumerate(columns)
+    )
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
@@ -196,8 +202,6 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _column(column: Mapping[tuple[int, ...], int], unknown: Sequence[str]) -> LaunchSize:
-    if len(set(column.values())) == 1:
-        return next(iter(column.values()))
     python = f"{dict(column)!r}[({', '.join(unknown)},)]"
     cases = "".join(
         f"if ({' && '.join(f'{name} == {size}' for name, size in zip(unknown, key, strict=True))}) return {value}; "

@@ -92,9 +92,10 @@ class Mbarrier:
 
     def _complete(self, blocks: IntArray) -> None:
         done = np.unique(blocks)
-        done = done[(self.pending[done] <= 0) & (self.bytes[done] == 0) & (self.expected[done] > 0)]
-        self.phase[done] += 1
-        self.pending[done] = self.expected[done]
+        # What arrives beyond a phase's count arrives in those after it, and may complete them, too.
+        while len(done := done[(self.pending[done] <= 0) & (self.bytes[done] == 0) & (self.expected[done] > 0)]):
+            self.phase[done] += 1
+            self.pending[done] += self.expected[done]
 
 
 class Groups:
