@@ -51,7 +51,7 @@ def measure() -> tuple[Budget, ...]:
     twice = sorted(name for name, count in Counter(_public_classes(lines)).items() if count > 1)
     chain = longest_chain({module: _imports(path) for module, path in _modules().items()})
     return (
-        Budget("lines of Python in gdnbench/", 65_716, sum(lines.values())),
+        Budget("lines of Python in gdnbench/", 65_717, sum(lines.values())),
         Budget("files in gdnbench/", 322, len(lines)),
         Budget("lines of Python in tests/", 51_492, tests),
         Budget(f"files over {LONG_LINES} lines", 0, len(long), ", ".join(long)),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 
 from gdnbench.ptx.barriers import BlockBarriers, Groups, Mbarrier
 from gdnbench.ptx.memory import Memory
-from gdnbench.ptx.numbers import BITS, DTYPES, Array, IntArray, Mask, read_number
+from gdnbench.ptx.numbers import BITS, DTYPES, Array, IntArray, Mask, holder_of, read_number, view_as
 from gdnbench.ptx.ordering import EarlierLaunches, Ordering
 from gdnbench.ptx.program import WARP, WIDTHS, Fault, FaultLog, LaunchGrid, Operand, Program, PtxInstruction, unknown
 from gdnbench.ptx.registers import special
@@ -117,11 +116,11 @@ class Machine:
             return self._read_constant(operand, kind)
         held = self._registers.get(operand.text)
         if held is None:
-            held = np.zeros(len(self._every), dtype=_holder(declared))
+            held = np.zeros(len(self._every), dtype=holder_of(declared))
         values = held if self.is_whole else held[self.lanes]
         if kind == "pred":
             return ~values if operand.is_negated else values
-        return _as_kind(values, kind)
+        return view_as(values, kind)
 
     def spread(self, operand: Operand, kind: str) -> Array:
         """Returns an operand's value in each running lane, shape (n,)."""
@@ -167,7 +166,7 @@ class Machine:
             value = special(self, operand.text)
             if value is None:
                 raise unknown(self.instruction)
-            return _as_kind(value, kind)
+            return view_as(value, kind)
         address = self.memory.address_of(operand.text)
         if address is not None:
             return np.asarray(address + operand.offset, dtype=np.uint64).astype(BITS[WIDTHS[kind]]).view(DTYPES[kind])
@@ -186,7 +185,7 @@ class Machine:
         declared = self.program.registers.get(operand.text)
         if declared is None:
             raise unknown(self.instruction)
-        holder = _holder(declared)
+        holder = holder_of(declared)
         values = np.asarray(values)
         if kind != "pred":
             signed = kind.startswith("s") and holder.itemsize > values.dtype.itemsize
@@ -336,10 +335,13 @@ class Machine:
             left += [] if done.all() else [pending.of(~done)]
         self.committed = left
 
-    def in_cluster(self, lanes: IntArray, ranks: IntArray) -> IntArray:
+    def ranks(self, lanes: IntArray) -> IntArray:
+        """Returns the rank of each lane's block in its cluster."""
+        return (self.block[lanes] + self.first_block) % self.program.cluster
+
+    def in_cluster(self, lanes: IntArray, ranks: IntArray | int) -> IntArray:
         """Returns the lanes of the same threads in the blocks of these ranks in each lane's cluster."""
-        own = (self.block[lanes] + self.first_block) % self.program.cluster
-        return lanes + (ranks - own) * self.grid.threads
+        return lanes + (ranks - self.ranks(lanes)) * self.grid.threads
 
     def mbarrier(self, address: int) -> Mbarrier:
         """Returns the mbarrier at a shared address, in all blocks."""
@@ -384,17 +386,3 @@ class Machine:
             if len(lanes):
                 step = int((self.came_to if state is LaneState.AT_BARRIER else self.pc)[lanes[0]])
                 self.note(Fault.BARRIER, self.program.instructions[step], lanes, f"waits for {what}")
-
-
-def _holder(kind: str) -> np.dtype[Any]:
-    return DTYPES["pred"] if kind == "pred" else BITS[WIDTHS[kind]]
-
-
-def _as_kind(values: Array, kind: str) -> Array:
-    """Views bits as a type; a wider register gives its low bits."""
-    if kind == "pred":
-        return values.astype(bool)
-    width = WIDTHS[kind]
-    if values.dtype.itemsize != width:
-        values = values.astype(BITS[width])
-    return np.ascontiguousarray(values).view(DTYPES[kind]) if values.ndim else values.view(DTYPES[kind])

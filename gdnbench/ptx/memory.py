@@ -274,8 +274,7 @@ class Memory:
     def _peer(self, access: Access, rows: IntArray) -> IntArray:
         """Returns by how many blocks the block that a cluster address names follows the lane's own."""
         rank = (access.addresses[rows].astype(np.int64) >> PEER_BITS) - 1
-        own = (self._machine.block[access.lanes[rows]] + self._machine.first_block) % self._machine.program.cluster
-        return np.where(rank < 0, 0, rank - own)
+        return np.where(rank < 0, 0, rank - self._machine.ranks(access.lanes[rows]))
 
     def _watch_peers(self, access: Access, rows: IntArray) -> None:
         others = rows[self._peer(access, rows) != 0]

@@ -193,3 +193,18 @@ def _as_kind(bits: int, width: int, kind: str) -> int:
         return bits
     value = struct.unpack("<f" if width == 4 else "<d", bits.to_bytes(width, "little"))[0]
     return int.from_bytes(struct.pack({2: "<e", 4: "<f", 8: "<d"}[WIDTHS[kind]], value), "little")
+
+
+def holder_of(kind: str) -> np.dtype[Any]:
+    """The dtype that holds a register of a type, as bits."""
+    return DTYPES["pred"] if kind == "pred" else BITS[WIDTHS[kind]]
+
+
+def view_as(values: Array, kind: str) -> Array:
+    """Views bits as a type; a wider register gives its low bits."""
+    if kind == "pred":
+        return values.astype(bool)
+    width = WIDTHS[kind]
+    if values.dtype.itemsize != width:
+        values = values.astype(BITS[width])
+    return np.ascontiguousarray(values).view(DTYPES[kind]) if values.ndim else values.view(DTYPES[kind])

@@ -38,7 +38,7 @@ def _clustered(read: Read) -> Read:
 
 
 def _rank(machine: Machine, _axis: str) -> IntArray:
-    return _block_at(machine, "x") % machine.program.cluster
+    return machine.ranks(machine.lanes)
 
 
 def _lane(machine: Machine) -> IntArray:

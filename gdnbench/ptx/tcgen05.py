@@ -119,7 +119,7 @@ def _group(machine: Machine, instruction: PtxInstruction) -> int:
     """Returns how many blocks multiply together; of two the first has to begin it."""
     if instruction.has("cta_group__1"):
         return 1
-    if machine.program.cluster % 2 or ((machine.block[machine.lanes] + machine.first_block) % 2).any():
+    if machine.program.cluster % 2 or (machine.ranks(machine.lanes) % 2).any():
         raise unknown(instruction)
     return 2
 
@@ -149,7 +149,7 @@ def _matrix(machine: Machine, words: Array, size: int, peer: int, group: int) ->
     if pieces is None:
         raise unknown(machine.instruction)
     count = pieces.shape[1] * pieces.shape[2]
-    rank = (machine.block[machine.lanes] + machine.first_block) % machine.program.cluster + peer
+    rank = machine.ranks(machine.lanes) + peer
     places = pieces.reshape(len(words), -1) | (rank + 1 << PEER_BITS if group > 1 else 0 * rank)[:, None]
     access = Access(np.repeat(machine.lanes, count), places.ravel(), 4, 4, machine.step, machine.instruction)
     values, pending = machine.memory.begin_read(access)
@@ -164,10 +164,9 @@ def _commit(machine: Machine, instruction: PtxInstruction) -> None:
     machine.commit_products(np.concatenate([lanes + peer * threads for peer in range(group)]))
     machine.ordering.now += 1  # the arrival comes after what was read
     if instruction.has("multicast__cluster"):
-        rank = (machine.block[lanes] + machine.first_block) % machine.program.cluster
         masks = machine.integers(instruction.operands[1], "u16")
-        named = [(each - rank, masks >> each & 1 > 0) for each in range(machine.program.cluster)]
-        every = [(lanes + ahead * threads)[is_named] for ahead, is_named in named]
+        named = [(rank, masks >> rank & 1 > 0) for rank in range(machine.program.cluster)]
+        every = [machine.in_cluster(lanes, rank)[is_named] for rank, is_named in named]
         addresses = np.concatenate([addresses[is_named] for _, is_named in named])
     elif (addresses >> PEER_BITS).any():
         raise unknown(instruction)

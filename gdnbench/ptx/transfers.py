@@ -312,12 +312,11 @@ def _load_boxes(machine: Machine, instruction: PtxInstruction) -> None:
     boxes, targets = _boxes(machine, instruction, source, target, space, "global", _COMPLETES, *hints)
     lanes, barriers = machine.lanes, machine.shared_addresses(barrier)
     check_shown(machine, instruction, lanes, barriers)
-    ranks = (machine.block[lanes] + machine.first_block) % machine.program.cluster
-    masks = machine.integers(more[0], "u16") if is_shared else 1 << ranks
+    masks = machine.integers(more[0], "u16") if is_shared else 1 << machine.ranks(lanes)
     for rank in range(machine.program.cluster):
         # What comes into another block's memory is taken to be brought by the same thread of that block.
         named = np.flatnonzero(masks >> rank & 1)
-        to = machine.in_cluster(lanes, np.full_like(lanes, rank))
+        to = machine.in_cluster(lanes, rank)
         for these in (named[each] for each in _one_a_block(machine.block[lanes[named]], np.zeros_like(named))):
             pieces = boxes.of(these).pieces(targets[these])
             _copy_pieces(machine, instruction, to[these], barriers[these], pieces, PIECE_BYTES)
