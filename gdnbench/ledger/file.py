@@ -138,9 +138,9 @@ def append_event(path: Path, make: Callable[[Entries], E]) -> E:
     with _locked(path):
         entries = read_ledger(path)
         event = make(entries)
-        line = _line(event)
-        has = next((number for number, each in entries.items() if each.opened.sources == event.sources != ""), 0)
-        _append(path, _line(replace(event, sources=f"={has}")) if has else line)
+        line = _line(event)  # refuses what no ledger can keep
+        same = [number for number, each in entries.items() if event.sources and each.opened.sources == event.sources]
+        _append(path, _line(replace(event, sources=f"={same[0]}")) if same else line)
     return event
 
 

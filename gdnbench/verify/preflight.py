@@ -207,10 +207,11 @@ def verify_variants(
         if catalog.entries[case.variant.kernel].kernel.unsupported_reason(case.workload)
     }
     able = {label: workload for label, entry in refusing.items() if (workload := entry.able_workload())}
+    moved = {kernel: moved_loads(catalog, kernel) for kernel in {case.variant.kernel for case in cases}}
     for case in cases:
-        if moved := moved_loads(catalog, case.variant.kernel):
+        if notes := moved[case.variant.kernel]:
             verdict = verified.checked[case.id]
-            verified.checked[case.id] = replace(verdict, notes=(*verdict.notes, *moved))
+            verified.checked[case.id] = replace(verdict, notes=(*verdict.notes, *notes))
     paths = {each.profile: str(each.path) for each in captured}
     return replace(verified, able=able, captured=paths, quick=quick, invariance=invariance)
 
