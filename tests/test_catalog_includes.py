@@ -1,14 +1,18 @@
-"""Which headers a CUDA source includes, and which kernels an edit of a header marks as changed."""
+"""Which files a source includes or imports, and which kernels an edit of one marks as changed."""
 
+import json
 import shutil
 from itertools import product
 from pathlib import Path
 
 import pytest
+from faults import Gdnbench
+from write_kernels import write_changed
 
 from gdnbench.catalog.catalog import load_catalog
-from gdnbench.catalog.entry import included_headers
+from gdnbench.catalog.entry import included_files
 from gdnbench.catalog.new import make_kernel
+from gdnbench.codegen.build import Job, build
 from gdnbench.model.case import CodeState, same_sources
 
 SLOTS = list(product(("decode-split", "verify-rollback", "verify-tree"), ("floor-copy", "floor-empty", "v1")))
@@ -48,9 +52,11 @@ def copied(tmp_path_factory):
             "kda-prefill-v1 kda-prefill-v2 kda-prefill-v3 kda-prefill-v4 prefill-checkpoints-v1 prefill-v3 "
             "prefill-v4 prefill-v6 prefill-v7 prefill-v8 prefill-v9",
         ),
+        ("prefill/triton/kernel.py", "kda-prefill-triton prefill-triton"),
+        ("prefill/gates.py", ""),
     ],
 )
-def test_an_edit_of_a_header_marks_the_kernels_that_include_it(copied, header, kernels):
+def test_an_edit_of_a_shared_file_marks_the_kernels_that_include_it(copied, header, kernels):
     hashes = {name: entry.source_hash() for name, entry in copied.entries.items()}
     path = copied.roots[0] / header
     before = path.read_text()
@@ -77,8 +83,70 @@ def test_includes_are_walked_by_what_stands_in_the_text(tmp_path, source, names)
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    found = [name for name, _ in included_headers(tmp_path / "kernel.cu", [tmp_path])]
+    found = [name for name, _ in included_files(tmp_path / "kernel.cu", [tmp_path])]
     assert found == names.split()
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("from .tiles import load\nimport gates\nfrom gates import x", "tiles.py sub/near.py sub/far.py gates.py"),
+        ("def late():\n    from . import gates, absent", "gates.py"),
+        ("from .sub import near", "sub/near.py sub/far.py gates.py"),
+        ('load_file(Path(__file__).parent / "sub" / "far.py")', "sub/far.py gates.py sub/near.py"),
+        ('load_file(Path(__file__).parents[1]/"op"/"gates.py")', "op/gates.py"),
+        ('load_file(Path(__file__).parents[9] / "gates.py"); load_file(OPS / "gates.py")', ""),
+        ("from .kernel import y", ""),
+        ("from .gates import (", ""),
+    ],
+)
+def test_imports_are_walked_by_what_stands_in_the_text(tmp_path, source, names):
+    files = {"kernel.py": source, "tiles.py": "from .sub.near import x", "gates.py": ""}
+    files |= {"sub/near.py": "from .far import x", "sub/far.py": "from ..gates import x\nfrom .near import y"}
+    for name, text in files.items():
+        (tmp_path / "op" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "op" / name).write_text(text)
+    folder = tmp_path / "op"
+    found = [path.relative_to(folder).as_posix() for _, path in included_files(folder / "kernel.py", [folder])]
+    assert found == [name.removeprefix("op/") for name in names.split()]
+
+
+SOFTPLUS = """import triton
+import triton.language as tl
+
+
+@triton.jit
+def softplus(x):
+    return tl.maximum(x, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(x)))
+"""
+OWN = """@triton.jit
+def softplus(x):
+    return tl.maximum(x, 0.0) + log1p(tl.exp(-tl.abs(x)))
+"""
+
+
+@pytest.mark.parametrize(("place", "module"), [("decode", "gates"), ("include/gdn", "gdn.gates")])
+def test_a_kernel_in_triton_shares_a_file(tmp_path, place, module):
+    """It is built, interpreted and exported with it, and by it."""
+    root = tmp_path / "more"
+    importing = ("from gdnbench import trace", f"from gdnbench import trace\nfrom .{module} import softplus")
+    write_changed(load_catalog([BUNDLED]).entries["decode-triton"], "decode-shares", root, importing, (OWN, ""))
+    (root / place).mkdir(parents=True, exist_ok=True)
+    shared = root / place / "gates.py"
+    shared.write_text(SOFTPLUS)
+    entry = load_catalog([BUNDLED, root]).entries["decode-shares"]
+    job = Job(entry, entry.default, entry.op.default, "sm_90")
+    before, key, made = entry.source_hash(), job.key, build(job)
+    gdnbench = Gdnbench(tmp_path, (root,))
+    assert gdnbench("verify", "decode-shares", "--quick").code == 0
+    assert gdnbench("exchange", "export", "decode-shares", "--shape", "B=1", "--to", str(tmp_path)).code == 0
+    [solution] = tmp_path.glob("solutions/**/*.json")
+    sources = {each["path"]: each["content"] for each in json.loads(solution.read_text())["sources"]}
+    assert sources[f"{module.replace('.', '/')}.py"] == shared.read_text()
+    shared.write_text(SOFTPLUS.replace("maximum", "minimum"))
+    assert (entry.source_hash() == before, job.key == key) == (False, False)
+    assert build(job).cubin != made.cubin
+    assert gdnbench("verify", "decode-shares", "--quick").code == 3
 
 
 def test_a_kernel_elsewhere_finds_shared_headers_of_its_root_then_the_bundled_ones(tmp_path):
@@ -86,7 +154,7 @@ def test_a_kernel_elsewhere_finds_shared_headers_of_its_root_then_the_bundled_on
     own = tmp_path / "include" / "gdn" / "warp.cuh"
     own.parent.mkdir(parents=True)
     own.write_text("// mine")
-    headers = dict(load_catalog([BUNDLED, tmp_path]).entries["decode-mine"].headers())
+    headers = dict(load_catalog([BUNDLED, tmp_path]).entries["decode-mine"].included())
     assert headers["gdn/warp.cuh"] == own
     assert headers["gdn/math.cuh"] == BUNDLED / "include" / "gdn" / "math.cuh"
 

@@ -232,7 +232,7 @@ def test_each_side_has_its_own_headers_and_both_the_newer_op(bench, history, rev
     tags = ("wrong", "one") if reverse else ("one", "wrong")
     found = pair(history, "gemm-cuda", *tags)
     texts = {
-        tag: [path.read_text() for _, path in found.catalog.entries[named(history, tag, "gemm-cuda")].headers()]
+        tag: [path.read_text() for _, path in found.catalog.entries[named(history, tag, "gemm-cuda")].included()]
         for tag in tags
     }
     assert texts == {"one": ["// one\n", "// one\n"], "wrong": ["// two\n", "// three\n"]}

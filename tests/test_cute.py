@@ -84,12 +84,15 @@ def test_a_mistake_is_told_with_its_place(tmp_path, mistake):
         build(Job(entry, entry.default, decode_at(), "sm_90"))
 
 
-def test_a_build_is_of_its_threads_and_of_what_it_imports(tmp_path):
+@pytest.mark.parametrize("place", ["decode/changed/parts", "decode/parts", "include/gdn/parts"])
+def test_a_build_is_of_its_threads_and_of_what_it_imports(tmp_path, place):
     """The DSL compiles for a number of threads, which only `variant.py` says, and sources may lie in several files."""
-    entry = _changed(tmp_path, ("from cutlass import", "from .parts import LOG2_E\nfrom cutlass import"))
+    module = "gdn.parts" if "gdn" in place else "parts"
+    entry = _changed(tmp_path, ("from cutlass import", f"from .{module} import LOG2_E\nfrom cutlass import"))
     own = "LOG2_E = 1.442695041\n"
     entry.source.write_text(entry.source.read_text().replace(own, ""))
-    parts = entry.folder / "parts.py"
+    parts = tmp_path / f"{place}.py"
+    parts.parent.mkdir(parents=True, exist_ok=True)
     parts.write_text(own)
     ours = compile_ptx(OURS, PARAMS, decode_at(), "sm_90")["gdn_decode_cute"]
     split = compile_ptx(entry, PARAMS, decode_at(), "sm_90")["gdn_decode_cute"]

@@ -21,7 +21,7 @@ def write_kernel(folder: Path, declaration: str, source: str = "") -> Path:
 
 
 def write_changed(entry: CatalogEntry, name: str, root: Path, *changes: tuple[str, str]) -> Path:
-    """Writes a kernel of another name, with texts replaced in its source or the headers that it includes.
+    """Writes a kernel of another name, with texts replaced in its source or the files that it includes.
 
     Args:
         entry: the kernel that is copied.
@@ -29,13 +29,13 @@ def write_changed(entry: CatalogEntry, name: str, root: Path, *changes: tuple[st
         root: the folder of kernels that it goes into.
         changes: what is replaced, which one of its files must have, and by what; one after the other.
     """
-    files = {name: path.read_text() for name, path in (*entry.headers(), (entry.source.name, entry.source))}
+    files = {name: path.read_text() for name, path in (*entry.included(), (entry.source.name, entry.source))}
     for right, wrong in changes:
         assert any(right in text for text in files.values())
         files = {name: text.replace(right, wrong) for name, text in files.items()}
     declared = (entry.folder / "variant.py").read_text().replace(entry.kernel.name, name)
     folder = write_kernel(root / entry.op.name / name.removeprefix(f"{entry.op.name}-"), declared)
     for file, text in files.items():
-        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).parent.mkdir(exist_ok=True, parents=True)
         (folder / file).write_text(text)
     return folder

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -28,15 +28,15 @@ class _SourceLoader(SourceFileLoader):
         return code
 
 
-def load_source(name: str, path: Path) -> ModuleType:
+def load_source(name: str, path: Path, folders: Sequence[Path] = ()) -> ModuleType:
     """Runs a Python file as the module `name`, from its source alone; raises whatever it raises.
 
-    It may import files beside it, `from .parts import tile`: the module is that of a package.
+    It may import files beside it, `from .parts import tile`, and in `folders`: the module is that of a package.
     """
     for part in [each for each in sys.modules if each.startswith(f"{name}.")]:
         del sys.modules[part]  # is run anew, too
-    loader = _SourceLoader(name, str(path))
-    spec = spec_from_file_location(name, path, loader=loader, submodule_search_locations=[str(path.parent)])
+    loader, places = _SourceLoader(name, str(path)), [str(each) for each in (path.parent, *folders)]
+    spec = spec_from_file_location(name, path, loader=loader, submodule_search_locations=places)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)

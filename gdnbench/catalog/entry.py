@@ -1,7 +1,8 @@
-"""A kernel as found: declaration, op, folder, the headers that its source includes, and a dispatcher's table."""
+"""A kernel as found: declaration, op, folder, what its source includes or imports, and a dispatcher's table."""
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import re
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.declaration import Params, ParamValue
-from gdnbench.model.kernel import CudaKernel, Device, Kernel, Requirement
+from gdnbench.model.kernel import CudaKernel, Device, Kernel, Requirement, TritonKernel
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload, nearest_workload
 from gdnbench.origin import bundled_kernels, is_file
@@ -40,19 +41,20 @@ def include_path(folder: Path, op_folder: Path) -> tuple[Path, ...]:
     return tuple(dict.fromkeys((folder, folder.parent, op_folder, *(root / "include" for root in roots), HEADERS)))
 
 
-def included_headers(source: Path, folders: Sequence[Path]) -> list[tuple[str, Path]]:
-    """Returns the headers that a source includes, through headers or itself, each with the name that includes it.
+def included_files(source: Path, folders: Sequence[Path]) -> list[tuple[str, Path]]:
+    """Returns the files that a source includes or imports, through others or itself, each with the name it has there.
 
     They are in the order of the text, each before those that it includes. Both sides of an `#if` count, and for an
-    include that is a macro every header in the folders. Names that are not found are the compiler's headers.
+    include that is a macro every header in the folders. Names that are not found are the compiler's, or Python's.
     """
+    find = _imports_in if source.suffix == ".py" else _includes_in
     found: dict[Path, tuple[str, Path]] = {}
-    waiting = _includes_in(source, folders)[::-1]
+    waiting = find(source, folders)[::-1]
     while waiting:
         name, path = waiting.pop()
         if (itself := path.resolve()) not in found and itself != source.resolve():
             found[itself] = name, path
-            waiting += _includes_in(path, folders)[::-1]
+            waiting += find(path, folders)[::-1]
     return list(found.values())
 
 
@@ -71,6 +73,33 @@ def _includes_in(source: Path, folders: Sequence[Path]) -> list[tuple[str, Path]
             headers = (each for each in every if each[1].suffix in {".cuh", ".h", ".hpp"} and each[1].is_file())
             included += [(path.relative_to(folder).as_posix(), path) for folder, path in headers]
     return included
+
+
+_LOADED = re.compile(r"Path\(__file__\)(?:((?:\.parent)+)|\.parents\[(\d+)\])((?: / '[^']+')+)")
+_IMPORT = re.compile(rb"^[ \t]*from[ \t]*\.|\bload_file\b", re.MULTILINE)  # most files have none, and are not parsed
+
+
+def _imports_in(source: Path, folders: Sequence[Path]) -> list[tuple[str, Path]]:
+    """The files of `from .tiles import load` in the folders, and of `load_file(Path(__file__).parent / "tiles.py")`."""
+    imported: list[tuple[str, Path]] = []
+    try:
+        text = source.read_bytes()
+        nodes = [*ast.walk(ast.parse(text))] if _IMPORT.search(text) else []
+    except (OSError, SyntaxError, ValueError):  # what builds it reports that
+        return []
+    for node in nodes:
+        match node:
+            case ast.ImportFrom(module=module, names=names, level=level) if 0 < level < len(source.parts):
+                parts = module.split(".") if module else []
+                for each in (parts, *([*parts, alias.name] for alias in names)):
+                    name = "/".join(each) + ".py"
+                    paths = (folder / name for folder in (source.parents[level - 1], *folders))
+                    imported += [(name, path) for path in paths if is_file(path)][:1]
+            case ast.Call(func=ast.Name(id="load_file"), args=[each]) if found := _LOADED.fullmatch(ast.unparse(each)):
+                up = int(found[2]) + 1 if found[2] else found[1].count(".parent")
+                path = Path(*source.parts[:-up], name := "/".join(re.findall("'([^']+)'", found[3])))
+                imported += [(name, path)] if is_file(path) else []
+    return imported
 
 
 _CLAIM = re.compile(rb'(?m)^ *(?:invariant|strided)=\((?:"[a-z_]+",? ?)*\),\n')
@@ -226,36 +255,35 @@ class CatalogEntry:
         settings = "".join(f"{_SEPARATOR}{name}={params[name]}" for name in values)
         return Variant(self.kernel.name, label=base.label + settings, params=params)
 
-    def headers(self) -> list[tuple[str, Path]]:
-        """The headers that a source in CUDA C++ includes, as `included_headers`, without the marks of phases."""
-        if self.kernel.language != CudaKernel.language:
+    def included(self) -> list[tuple[str, Path]]:
+        """The files that a source in CUDA C++, Triton or CuTe DSL includes or imports, without the marks of phases."""
+        if not isinstance(self.kernel, CudaKernel | TritonKernel):
             return []
-        return [each for each in included_headers(self.source, self.include_path) if each[0] != PHASES]
+        return [each for each in included_files(self.source, self.include_path) if each[0] != PHASES]
 
     def source_files(self) -> list[tuple[str, Path]]:
-        """The files that the kernel's code is made of, by name: `v4/kernel.cu` of its folder, then other headers."""
+        """The files that the kernel's code is made of, by name: `v4/kernel.cu` of its folder, then those of others."""
         own = sorted(path for path in self.folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-        files = [(path.relative_to(self.folder.parent).as_posix(), path) for path in own]
-        if not isinstance(self.kernel, CudaKernel):
-            return files
         known = {path.resolve() for path in own}
-        others = [each for each in self.headers() if each[1].resolve() not in known]
+        others = [each for each in self.included() if each[1].resolve() not in known]
+        files = [(path.relative_to(self.folder.parent).as_posix(), path) for path in own]
         return files + sorted(others, key=lambda each: each[0])
 
     def source_hash(self) -> str:
-        """SHA-256, shortened, of `source_files`; of a CUDA kernel behind the number of the rule, `2:`.
+        """SHA-256, shortened, of `source_files`; behind the number of the rule, `2:`, where it can be another.
 
         What the op says of inputs and tolerances is not in it: a kernel is the same, and two runs of it can be
         compared, when a gate changes. Nor are the kernel's claims. By the first rule all headers of the op
-        counted, and none of other folders.
+        counted, and none of other folders, nor what is imported from there.
         """
-        digest, is_cuda = hashlib.sha256(), isinstance(self.kernel, CudaKernel)
-        for name, path in self.source_files():
-            named = name.removeprefix(f"{self.folder.name}/") if is_cuda else path.name
+        digest, files = hashlib.sha256(), self.source_files()
+        is_second = isinstance(self.kernel, CudaKernel) or any(self.folder not in path.parents for _, path in files)
+        for name, path in files:
+            named = name.removeprefix(f"{self.folder.name}/") if is_second else path.name
             content = path.read_bytes()
             content = without_claims(content) if path.name == "variant.py" else content
             digest.update(named.encode() + b"\0" + content + b"\0")
-        return ("2:" if is_cuda else "") + digest.hexdigest()[:16]
+        return ("2:" if is_second else "") + digest.hexdigest()[:16]
 
     def code_state(self, stored: str) -> CodeState:
         """Whether a stored `source_hash`, empty if not stored, is that of the present code."""

@@ -274,7 +274,7 @@ def _attempt(line: str, channel: Channel[Reply]) -> Reply:
             # The source imports it, and is not to blame for how long that takes.
             load_dsl() if isinstance(kernel, CuteKernel) else import_module("triton")
             channel.send(StageBegan(BuildStage.IMPORTING))
-            load_function(job.entry.source, launch_of(kernel, job.launch).entry)
+            load_function(job.entry, launch_of(kernel, job.launch).entry)
         channel.send(StageBegan(BuildStage.COMPILING))
         return build(job)
     except GdnbenchError as error:

@@ -48,7 +48,7 @@ def compile_cute(
     target, chosen = target_of(entry.kernel, arch), launch_of(entry.kernel, launch)
     options = options_of(chosen, entry.kernel.name, params, workload, _OPTIONS)
     load_dsl()
-    function = load_function(entry.source, chosen.entry)
+    function = load_function(entry, chosen.entry)
     constants = _constants_taken(entry, chosen, function, constants_of(params, workload))
     # The function's own name stands in the cubin, where the DSL would write out the types of all arguments.
     function.set_name_prefix(chosen.entry, remove_cutlass_symbol=True, keep_mangled_name=False)

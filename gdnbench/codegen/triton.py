@@ -82,7 +82,7 @@ def compile_triton(
         whose = f"that GPUs have from {entry.kernel.since} on"
         raise BuildError(f"{entry.kernel.name} has instructions {whose}, and cannot be compiled for {arch}")
     chosen = launch_of(entry.kernel, launch)
-    function = load_function(entry.source, chosen.entry)
+    function = load_function(entry, chosen.entry)
 
     import triton
     from triton.backends.compiler import GPUTarget
@@ -205,13 +205,14 @@ def _at_line(source: Path, error: BaseException) -> str:
     return f"{source}:{before.count(chr(10)) + line}: error: {reason}\n{excerpt}"
 
 
-def load_function(source: Path, name: str) -> Any:
+def load_function(entry: CatalogEntry, name: str) -> Any:
     """Returns `name` of a kernel's source, run anew as a module; BuildError, with the line, if it fails or lacks it."""
+    source = entry.source
     module_name = f"gdnbench_kernel_{sha256(str(source).encode()).hexdigest()[:12]}"
     if source.suffix != ".py":
         raise BuildError(f"{source} is not a Python file", "see `source` in variant.py")
     try:
-        module = load_source(module_name, source)
+        module = load_source(module_name, source, entry.include_path)
     except (Exception, SystemExit) as error:
         at = raised_at(error, source)  # in the source itself, not in what it called
         place = f"{source}:{at[1]}" if at else source

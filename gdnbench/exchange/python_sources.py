@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gdnbench import trace
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import UsageError
 from gdnbench.exchange.match import ExportedKernel
 from gdnbench.exchange.reference import as_python
@@ -24,7 +25,7 @@ def triton_sources(subject: ExportedKernel) -> list[SourceFile]:
     """Returns a `run` in destination-passing style, and the kernel; raises UsageError if they would need gdnbench."""
     kernel = subject.entry.kernel
     assert isinstance(kernel, TritonKernel)
-    files = _kernel_files(subject.entry.source)
+    files = _kernel_files(subject.entry)
     entries = ", ".join(dict.fromkeys(launch.entry for launch in kernel.launches))
     lines = [*_sizes(subject), *_copies(subject)]
     lines += [f"{spec.name} = {_empty(subject, spec)}" for spec in kernel.scratch]
@@ -104,7 +105,7 @@ PARAMS = Named({dict(subject.variant.params)!r})
 def run({", ".join(subject.match.definition.inputs)}):
 {_indented(lines)}
 '''
-    return [SourceFile(path="solution.py", content=text), *_kernel_files(subject.entry.source)]
+    return [SourceFile(path="solution.py", content=text), *_kernel_files(subject.entry)]
 
 
 def cute_sources(subject: ExportedKernel) -> list[SourceFile]:
@@ -114,7 +115,6 @@ def cute_sources(subject: ExportedKernel) -> list[SourceFile]:
     """
     kernel = subject.entry.kernel
     assert isinstance(kernel, CuteKernel)
-    source = subject.entry.source
     entries = ", ".join(launch.entry for launch in kernel.launches)
     launches = [_cute_launch(subject, kernel, launch) for launch in kernel.launches]
     lines = [*_sizes(subject), *_copies(subject)]
@@ -148,11 +148,7 @@ def call(function, *arguments):
 def run({", ".join(subject.match.definition.tensors)}):
 {_indented(lines)}
 '''
-    beside = (
-        each for each in sorted(source.parent.glob("*.py")) if each not in {source, source.with_name("variant.py")}
-    )
-    files = [*_kernel_files(source), *(SourceFile(path=each.name, content=read_text(each)) for each in beside)]
-    return [SourceFile(path="solution.py", content=text), *files]
+    return [SourceFile(path="solution.py", content=text), *_kernel_files(subject.entry)]
 
 
 def _cute_launch(subject: ExportedKernel, kernel: CuteKernel, launch: CudaLaunch) -> tuple[str, str]:
@@ -224,12 +220,19 @@ def _indented(lines: Sequence[str]) -> str:
     return "\n".join(f"    {line}" for text in lines for line in text.splitlines())
 
 
-def _kernel_files(source: Path) -> list[SourceFile]:
-    """Returns the kernel's file, and gdnbench's `trace` if that is imported."""
-    text = read_text(source)
-    tree = ast.parse(text)
-    lines, uses_trace = text.splitlines(keepends=True), False
-    for node in _run_time_imports(tree):
+def _kernel_files(entry: CatalogEntry) -> list[SourceFile]:
+    """Returns the kernel's file, those that it imports, and gdnbench's `trace` if that is imported."""
+    named = [(_KERNEL_FILE, entry.source), *entry.included()]
+    made = [(SourceFile(path=name, content=text), uses) for name, path in named for text, uses in [_alone(name, path)]]
+    traces = [SourceFile(path=_TRACE_FILE, content=read_text(Path(trace.__file__)))]
+    return [file for file, _ in made] + (traces if any(uses for _, uses in made) else [])
+
+
+def _alone(name: str, source: Path) -> tuple[str, bool]:
+    """Returns a file's text without gdnbench, and whether it uses its `trace`, which lies beside a Solution's files."""
+    text, uses_trace = read_text(source), False
+    lines = text.splitlines(keepends=True)
+    for node in _run_time_imports(ast.parse(text)):
         modules = [each.name for each in node.names] if isinstance(node, ast.Import) else [node.module or ""]
         if not any(module.partition(".")[0] == "gdnbench" for module in modules):
             continue
@@ -237,10 +240,10 @@ def _kernel_files(source: Path) -> list[SourceFile]:
         if modules != ["gdnbench"] or plain != [("trace", None)] or node.end_lineno != node.lineno:
             raise UsageError(f"{source}:{node.lineno} imports gdnbench", _STAND_ALONE)
         line = lines[node.lineno - 1]
-        lines[node.lineno - 1] = line[: node.col_offset] + "from . import trace" + line[node.end_col_offset :]
+        here = f"from .{'.' * name.count('/')} import trace"
+        lines[node.lineno - 1] = line[: node.col_offset] + here + line[node.end_col_offset :]
         uses_trace = True
-    files = [SourceFile(path=_KERNEL_FILE, content="".join(lines))]
-    return [*files, SourceFile(path=_TRACE_FILE, content=read_text(Path(trace.__file__)))] if uses_trace else files
+    return "".join(lines), uses_trace
 
 
 def _run_time_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:

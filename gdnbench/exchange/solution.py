@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gdnbench.catalog.entry import CatalogEntry, included_headers
+from gdnbench.catalog.entry import CatalogEntry, included_files
 from gdnbench.errors import UsageError
 from gdnbench.exchange.match import ExportedKernel
 from gdnbench.exchange.python_sources import cute_sources, launch_arguments, torch_sources, triton_sources
@@ -112,7 +112,7 @@ def cuda_sources(subject: ExportedKernel, binding: ExtensionBinding) -> list[Sou
 
 def _headers(entry: CatalogEntry) -> dict[str, str]:
     paths: dict[str, Path] = {}
-    for name, path in included_headers(entry.source, entry.include_path):
+    for name, path in included_files(entry.source, entry.include_path):
         home = next((each for each in entry.include_path if path.resolve().is_relative_to(each.resolve())), path)
         is_home = (home / name).resolve() == path.resolve() and ".." not in Path(name).parts
         if not is_home or paths.setdefault(name, path) != path:

@@ -54,7 +54,7 @@ class InterpretedTriton:
         assert isinstance(kernel, TritonKernel)
         round_to_nearest()
         self._kernel, self._params = kernel, variant.params
-        self._module, self._folder = load_file(entry.source), entry.folder
+        self._module, self._folder = load_file(entry.source, entry.include_path), entry.folder
 
     def run(self, workspace: Workspace, *, counts_traffic: bool = True) -> InterpretedRun:
         """Runs every launch on CPU tensors, and watches that programs stay inside and apart; counts no traffic."""

@@ -99,12 +99,12 @@ def check_named(op: Op, name: str, result: object, wanted: Iterable[str]) -> Non
 
 
 @cache
-def load_file(path: Path) -> ModuleType:
-    """Runs a Python file as a module, once per process; DeclarationError without one, else what the file raises."""
+def load_file(path: Path, folders: tuple[Path, ...] = ()) -> ModuleType:
+    """Runs a Python file as `load_source`, once per process; DeclarationError without one, else what it raises."""
     name = "gdnbench_" + "_".join(path.with_suffix("").parts[-3:]).replace("-", "_")
     if path.suffix != ".py" or not path.is_file():
         raise DeclarationError(f"{path} is not a Python file")
-    return load_source(name, path)
+    return load_source(name, path, folders)
 
 
 def load_captured(path: Path, sha256: str, device: str) -> dict[str, torch.Tensor]:

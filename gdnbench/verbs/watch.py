@@ -97,12 +97,11 @@ class SourceWatcher:
         return self._digest != before
 
     def _files(self) -> list[Path]:
-        own = (path for path in self.folder.rglob("*") if "__pycache__" not in path.parts)
         above = {self.folder.parent, self._op_folder}
-        shared = (each for each in include_path(self.folder, self._op_folder) if each not in {self.folder, *above})
-        headers = (path for folder in shared for path in folder.rglob("*"))
+        whole = (each for each in include_path(self.folder, self._op_folder) if each not in above)
+        found = (path for folder in whole for path in folder.rglob("*") if "__pycache__" not in path.parts)
         ops_files = (path for folder in above for path in folder.glob("*"))
-        return sorted(path for path in (*own, *ops_files, *headers) if path.is_file())
+        return sorted(path for path in (*found, *ops_files) if path.is_file())
 
     def _read(self) -> str:
         digest = hashlib.sha256()

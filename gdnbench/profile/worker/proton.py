@@ -130,7 +130,7 @@ class Jit:
         assert isinstance(kernel, TritonKernel)
         params, workload = placed.case.variant.params, placed.case.workload
         self._placed = placed
-        self._function = load_function(placed.entry.source, kernel.launches[0].entry)
+        self._function = load_function(placed.entry, kernel.launches[0].entry)
         self.grid = kernel.launches[0].grid(workload, params)
         self._options = options_of(kernel.launches[0], kernel.name, params, workload, OPTIONS)
         self._bound = [self._bind(workspace) for workspace in placed.workspaces]
