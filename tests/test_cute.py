@@ -129,9 +129,9 @@ def test_it_is_interpreted_and_watched(tmp_path):
 
 PARTS = "    part_a, part_b = mma.make_fragment_A(shared_a), mma.make_fragment_B(shared_b)\n"
 ZEROS = """
-    its_sums, zeros = sums[(None, None), 0, 0], cute.make_rmem_tensor(COLUMNS, Float32)
+    its_sums, zeros = sums[(None, None), 0, 0], cute.make_rmem_tensor(COLUMNS, cutlass.Float32)
     zeros.fill(0.0)
-    atom = cute.make_copy_atom(tcgen05.St32x32bOp(tcgen05.Repetition(COLUMNS)), Float32)
+    atom = cute.make_copy_atom(tcgen05.St32x32bOp(tcgen05.Repetition(COLUMNS)), cutlass.Float32)
     clear = tcgen05.make_tmem_copy(atom, its_sums).get_slice(thread)
     own_zeros = cute.make_tensor(zeros.iterator, clear.partition_S(its_sums).layout)
     cute.copy(clear, own_zeros, clear.partition_D(its_sums))
@@ -148,9 +148,9 @@ ON_SM_100 = {
     "unfenced": (("        cute.arch.fence_view_async_shared()\n", ""), "unsafe", "no `fence.proxy.async` between"),
     "no-wait": (("        cute.arch.mbarrier_wait(barrier, chunk % 2)\n", ""), "unsafe", "no barrier between"),
     "no-commit": (("                tcgen05.commit(barrier)", "                pass"), "unsafe", "never completes"),
-    "keeps": (("cute.arch.dealloc_tmem(held, reserved, is_two_cta=is_two)", "pass"), "unsafe", "has not given back"),
-    "small": (("alloc_tmem(reserved, address", "alloc_tmem(32, address"), "unsafe", "beside the columns"),
-    "gives-back-more": (("dealloc_tmem(held, reserved", "dealloc_tmem(held, 128"), "unsafe", "not reserved"),
+    "keeps": (("cute.arch.dealloc_tmem(held, columns, is_two_cta=blocks == 2)", "pass"), "unsafe", "has not given back"),
+    "small": (("begin(warp, reserved", "begin(warp, 32"), "unsafe", "beside the columns"),
+    "gives-back-more": (("end(warp, reserved", "end(warp, 128"), "unsafe", "not reserved"),
     "one-quarter": (("get_slice(thread)", "get_slice(thread % 32)"), "unsafe", "another quarter of the lanes"),
 }
 OF_TWO_BLOCKS = {
@@ -160,7 +160,7 @@ OF_TWO_BLOCKS = {
     "same-half": (("rank * share", "0"), "wrong-numbers", ""),
     "halves-swapped": (("rank * share", "(1 - rank) * share"), "wrong-numbers", ""),
     "second-begins": (("rank == 0", "rank == 1"), "unsupported", "tcgen05.mma.cta_group::2"),
-    "ends-early": (("    meet(CTAS)\n    if warp", "    if warp"), "unsafe", ""),
+    "ends-early": (("    meet(blocks)\n    if warp", "    if warp"), "unsafe", ""),
     "whole-barrier": (("tcgen05.commit(barrier, 3, ", "tcgen05.commit(barrier, None, "), "unsafe", "never completes"),
 }
 LAST_WAIT = "    cute.arch.mbarrier_wait(barriers + (steps - 1) % STAGES, (steps - 1) // STAGES % 2)\n"
