@@ -54,8 +54,11 @@ def copied(tmp_path_factory):
         ),
         ("prefill/triton/kernel.py", "kda-prefill-triton prefill-triton"),
         ("prefill/gates.py", ""),
-        ("include/gdn/nvfp4_native.py", "nvfp4-dual-gemm-native"),
-        ("include/gdn/tensor_memory.py", "nvfp4-dual-gemm-cute nvfp4-dual-gemm-native nvfp4-gemm-cute"),
+        ("include/gdn/nvfp4_native.py", "nvfp4-dual-gemm-native nvfp4-gemm-native"),
+        (
+            "include/gdn/tensor_memory.py",
+            "nvfp4-dual-gemm-cute nvfp4-dual-gemm-native nvfp4-gemm-cute nvfp4-gemm-native",
+        ),
     ],
 )
 def test_an_edit_of_a_shared_file_marks_the_kernels_that_include_it(copied, header, kernels):

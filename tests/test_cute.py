@@ -26,8 +26,9 @@ from gdnbench.model.kernel import launch_of
 cutlass = pytest.importorskip("cutlass", reason="no CuTe DSL here: pip install 'gdnbench[cute]'")
 pytestmark = pytest.mark.slow
 
-NAMES = ("decode-cute", "prefill-cute", "nvfp4-gemm-cute", "nvfp4-dual-gemm-cute", "nvfp4-dual-gemm-native")
-OURS, PREFILL, GEMM, DUAL, NATIVE = (CATALOG.entries[name] for name in NAMES)
+NVFP4 = ("nvfp4-gemm-cute", "nvfp4-dual-gemm-cute", "nvfp4-dual-gemm-native", "nvfp4-gemm-native")
+NAMES = ("decode-cute", "prefill-cute", *NVFP4)
+OURS, PREFILL, GEMM, DUAL, NATIVE, ONE_NATIVE = (CATALOG.entries[name] for name in NAMES)
 PARAMS = OURS.default.params
 IN_SHARED = (
     "    sums = [",
@@ -148,7 +149,11 @@ ON_SM_100 = {
     "unfenced": (("        cute.arch.fence_view_async_shared()\n", ""), "unsafe", "no `fence.proxy.async` between"),
     "no-wait": (("        cute.arch.mbarrier_wait(barrier, chunk % 2)\n", ""), "unsafe", "no barrier between"),
     "no-commit": (("                tcgen05.commit(barrier)", "                pass"), "unsafe", "never completes"),
-    "keeps": (("cute.arch.dealloc_tmem(held, columns, is_two_cta=blocks == 2)", "pass"), "unsafe", "has not given back"),
+    "keeps": (
+        ("cute.arch.dealloc_tmem(held, columns, is_two_cta=blocks == 2)", "pass"),
+        "unsafe",
+        "has not given back",
+    ),
     "small": (("begin(warp, reserved", "begin(warp, 32"), "unsafe", "beside the columns"),
     "gives-back-more": (("end(warp, reserved", "end(warp, 128"), "unsafe", "not reserved"),
     "one-quarter": (("get_slice(thread)", "get_slice(thread % 32)"), "unsafe", "another quarter of the lanes"),
@@ -192,11 +197,19 @@ IN_NVFP4 = {
     "other-scales": (("at % 32 * 4 + at // 32", "at"), "wrong-numbers", ""),
     "other-pieces": (("(piece ^ row % 8)", "piece"), "wrong-numbers", ""),
 }
+OF_PAIRS = {
+    "right": (("", ""), "ok", ""),
+    "first-of-b": (("(B, sfb, pair,", "(B, sfb, pair * 0,"), "wrong-numbers", ""),
+    "scales-swapped": (("(of_a, of_b), first", "(of_b, of_a), first"), "wrong-numbers", ""),
+    "part-of-a-tile": (("(rows + ROWS - 1) // ROWS * ROWS if", "rows if"), "wrong-numbers", ""),
+    "into-the-first": (("Int64(pair) * M + row", "Int64(row)"), "unsafe", ""),
+}
 WATCHED = {
     "one": (GEMM, "", "M=3 N=48 K=256", ON_SM_100),
     "pair": (GEMM, ":CTAS=2", "M=260 N=48 K=256", OF_TWO_BLOCKS),
     "two": (DUAL, "", "M=3 N=48 K=256", DUAL_ON_SM_100),
     "native": (NATIVE, ":STAGES=3", "M=3 N=48 K=1280", IN_NVFP4),
+    "native-one": (ONE_NATIVE, ":STAGES=3", "M=3 N=48 K=256 L=2 scales=tiled", OF_PAIRS),
 }
 
 
@@ -217,7 +230,7 @@ def test_products_of_sm_100_are_interpreted_and_watched(tmp_path, which):
         assert reason in said[name][1]
 
 
-@pytest.mark.parametrize("entry", [GEMM, DUAL, NATIVE], ids=["one", "two", "native"])
+@pytest.mark.parametrize("entry", [GEMM, DUAL, NATIVE, ONE_NATIVE], ids=NVFP4)
 def test_a_gpu_without_the_instructions_is_named(entry):
     for arch in ("sm_90", "sm_120"):
         with pytest.raises(BuildError, match=f"has instructions that sm_100a alone knows, .* compiled for {arch}"):
