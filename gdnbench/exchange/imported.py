@@ -67,12 +67,11 @@ def solution_binder(
 def load_entry(folder: Path) -> Call:
     """Imports or builds the function that calls a Solution, once per process; raises BuildError."""
     spec = stored_solution(folder).spec
-    module = _load_python(folder, spec) if spec.language in {"python", "triton"} else _build(folder, spec)
-    function = getattr(module, spec.entry_name, None)
+    module = _load_python(folder, spec) if spec.is_python else _build(folder, spec)
+    function: Call | None = getattr(module, spec.entry_name, None)
     if not callable(function):
         raise BuildError(f"{spec.entry_file} defines no function {spec.entry_name}", "see entry_point in solution.json")
-    found: Call = function
-    return found
+    return function
 
 
 def _load_python(folder: Path, spec: BuildSpec) -> ModuleType:

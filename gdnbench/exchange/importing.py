@@ -92,14 +92,9 @@ _EXTRAS = {need.module: need.extra for need in CuteKernel.requires}
 
 
 def kernel_files(solution: Solution, definition: Definition, name: str) -> dict[Path, bytes]:
-    """Returns the files of a kernel's folder; raises UsageError for a language that gdnbench does not run."""
-    spec = solution.spec
-    if spec.language == "tilelang":
-        raise UsageError(f"{solution.name[:80]} is in TileLang, which gdnbench does not run", "import the others")
-    files = solution_files(solution)
-    files[Path("variant.py")] = _declaration(solution, name).encode()
-    files[Path("kernel.py")] = _binding(spec, definition).encode()
-    return files
+    """Returns the files of a kernel's folder."""
+    made = {"variant.py": _declaration(solution, name), "kernel.py": _binding(solution.spec, definition)}
+    return solution_files(solution) | {Path(path): text.encode() for path, text in made.items()}
 
 
 def kernel_name(solution: Solution, op: str) -> str:
@@ -119,7 +114,7 @@ def kernel_name(solution: Solution, op: str) -> str:
 def _declaration(solution: Solution, name: str) -> str:
     spec = solution.spec
     idea = one_line(solution.description or f"{solution.name}, by {solution.author}")
-    devices = ["cuda", _CPU] if _CPU in spec.target_hardware and spec.language in {"python", "cpp"} else ["cuda"]
+    devices = ["cuda", _CPU] if _CPU in spec.target_hardware and spec.language not in {"triton", "cuda"} else ["cuda"]
     needs = "".join(f"Requirement({literal(module)}, extra={literal(extra)}), " for module, extra in _needs(spec))
     return f"""\
 {literal(idea)}
@@ -136,9 +131,10 @@ kernel = TorchKernel(
 
 def _needs(spec: BuildSpec) -> list[tuple[str, str]]:
     """Returns the required modules, each with its extra of gdnbench; C++ libraries are up to the compiler."""
-    if spec.language in {"python", "triton"}:
-        named = (_MODULES.get(each, each) for each in spec.dependencies or ())
-        modules = [each for each in dict.fromkeys(named) if each.isidentifier() and each not in {"torch", "triton"}]
+    if spec.is_python:
+        named = (_MODULES.get(each, each) for each in (spec.language, *(spec.dependencies or ())))
+        ours = {"python", "torch", "triton"}
+        modules = [each for each in dict.fromkeys(named) if each.isidentifier() and each not in ours]
         return [(module, _EXTRAS.get(module, "")) for module in modules]
     return [("tvm_ffi", "exchange")] if spec.binding != "torch" else [("ninja", "exchange")]
 

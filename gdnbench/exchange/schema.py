@@ -115,6 +115,11 @@ class BuildSpec(_Document, frozen=True):
         return self.entry_point.partition("::")[2]
 
     @property
+    def is_python(self) -> bool:
+        """Whether its sources are imported, not built; TileLang compiles at the first call, as CuTe DSL does."""
+        return self.language in {"python", "triton", "tilelang"}
+
+    @property
     def passes_destinations(self) -> bool:
         """`destination_passing_style`, or its default."""
         return self.destination_passing_style is not False
