@@ -48,6 +48,13 @@ BODIES = {
         'asm("fma.rn.bf16x2 %0, %1, %1, %1;" : "=r"(r) : "r"(p)); asm("mul.bf16x2 %0, %0, %1;" : "+r"(r) : "r"(p)); '
         "o[i] = __uint_as_float(i % 3 == 0 ? p : i % 3 == 1 ? q : r);",
     ),
+    "f_short": (
+        "float",
+        "unsigned short p, q; unsigned r; "
+        'asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(p) : "f"(x[i]), "f"(y[i])); '
+        'asm("cvt.rn.satfinite.relu.e5m2x2.f32 %0, %1, %2;" : "=h"(q) : "f"(x[i]), "f"(y[i])); '
+        'asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(p)); o[i] = __uint_as_float(i % 2 ? r : p | q << 16);',
+    ),
     "f_compared": (
         "float",
         "__half2 h = __floats2half2_rn(x[i], y[i]), g = __lowhigh2highlow(h), p = __hgt2(h, g); "
@@ -427,3 +434,41 @@ def test_the_nth_bit_that_is_set_is_found_from_any_place_up_and_down():
         masks, bases, numbers, found, threads=len(masks),
     )  # fmt: skip
     assert found.tolist() == [nth_bit(*map(int, each)) for each in zip(masks, bases, numbers, strict=True)]
+
+
+def test_floats_of_8_bits_in_pairs(floats):
+    x, y = (np.sign(each) * 4 ** np.clip(each, -8, 8) for each in floats)
+    got = computed("f_short", x, y).view(np.uint32)
+    low, high = (torch.from_numpy(np.clip(each, -448, 448)).to(torch.float8_e4m3fn) for each in (y, x))
+    others = (torch.from_numpy(np.clip(each, 0, 57344)).to(torch.float8_e5m2) for each in (y, x))
+    packed = [each.view(torch.uint8).numpy().astype(np.uint32) << 8 * n for n, each in enumerate((low, high, *others))]
+    wide = [bits_16(each.float().numpy(), torch.float16) << 16 * n for n, each in enumerate((low, high))]
+    np.testing.assert_array_equal(got, np.where(np.arange(N) % 2, sum(wide), sum(packed)))
+
+
+OF_SM_100 = """
+extern "C" __global__ void k(const float* x, const float* y, float* o) {
+  const int i = threadIdx.x;
+  const unsigned long long p = (unsigned long long)__float_as_uint(y[i]) << 32 | __float_as_uint(x[i]);
+  unsigned long long r;
+  unsigned e;
+  asm("fma.rn.f32x2 %0, %1, %1, %1;" : "=l"(r) : "l"(p));
+  asm("sub.rn.f32x2 %0, %0, %1;" : "+l"(r) : "l"(p));
+  asm("{ .reg .b8 t; cvt.rn.satfinite.e2m1x2.f32 t, %1, %2; cvt.rn.f16x2.e2m1x2 %0, t; }"
+      : "=r"(e) : "f"(x[i]), "f"(y[i]));
+  o[3 * i] = __uint_as_float(r), o[3 * i + 1] = __uint_as_float(r >> 32), o[3 * i + 2] = __uint_as_float(e);
+}"""
+
+
+def test_pairs_of_singles_and_of_floats_of_4_bits():
+    x = np.array([0.25, 0.3, 0.75, 1.25, 2.5, 3.5, 5.0, 5.1, -0.25, -3.5, -9, 1e9, np.nan, np.inf], dtype=np.float32)
+    y, out = np.roll(x, 3).copy(), np.zeros(3 * len(x), dtype=np.float32)
+    found, _ = run(OF_SM_100, x, y, out, threads=len(x), arch="compute_100a")
+    assert found == ()
+    for n, each in enumerate((x, y)):
+        fused = (each.astype(float) ** 2 + each).astype(np.float32)
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(out[n::3], fused - each)
+    short = [0, 0.5, 1, 1, 2, 4, 4, 6, 0, -4, -6, 6, 6, 6]
+    pairs = out[2::3].copy().view(np.float16).reshape(-1, 2)
+    np.testing.assert_array_equal(pairs, np.stack([np.roll(short, 3), short], axis=1))

@@ -8,7 +8,9 @@ import numpy as np
 
 from gdnbench.ptx.integers import INTEGER, Operation
 from gdnbench.ptx.numbers import (
+    BITS,
     DTYPES,
+    SHORT_FLOATS,
     Array,
     canonical,
     flushed,
@@ -16,6 +18,7 @@ from gdnbench.ptx.numbers import (
     fused_multiply_add_double,
     halves,
     joined_halves,
+    narrowed,
     odd_sum,
     odd_to_bfloat16,
     to_bfloat16,
@@ -33,20 +36,23 @@ def rounding(instruction: PtxInstruction) -> str:
     return next((mode for mode in _MODES if instruction.has(mode)), "rn")
 
 
+_PAIRS = ("f16x2", "bf16x2", "f32x2")
+
+
 def compute_pair(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    """Computes an instruction on pairs of 16-bit floats."""
+    """Computes an instruction on pairs of floats."""
     parts = zip(*map(halves, operands), strict=True)
     low, high = (compute_float(instruction, kind[:-2], from_bits(kind[:-2], tuple(each))) for each in parts)
     return _joined_floats(low, high)
 
 
 def from_bits(kind: str, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Views 16-bit floats in the dtype that holds them: float16, or bits for bfloat16."""
-    return tuple(each.view(np.float16) for each in operands) if kind == "f16" else operands
+    """Views a pair's floats in the dtype that holds them: bits for bfloat16."""
+    return tuple(each.view(DTYPES[kind]) for each in operands)
 
 
 def _joined_floats(low: Array, high: Array) -> Array:
-    return joined_halves(*(np.ascontiguousarray(each).view(np.uint16) for each in (low, high)))
+    return joined_halves(*(np.ascontiguousarray(each).view(BITS[each.dtype.itemsize]) for each in (low, high)))
 
 
 def compute_float(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
@@ -166,6 +172,12 @@ _TO_WHOLE = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 def convert(instruction: PtxInstruction, operands: tuple[Array, ...]) -> Array:
     """Executes a `cvt` on operands of its last type; a pair of 16-bit floats has two, the high one first."""
     target, source = instruction.types
+    if source[:-2] in SHORT_FLOATS and target == "f16x2":
+        bits = 4 * WIDTHS[source]
+        low, high = (SHORT_FLOATS[source[:-2]][each] for each in (operands[0] & (1 << bits) - 1, operands[0] >> bits))
+        return _joined_floats(*(_between_floats(instruction, "f16", "f64", each) for each in (low, high)))
+    if target[:-2] in SHORT_FLOATS:
+        return _to_short(instruction, target, source, operands)
     if target in {"f16x2", "bf16x2"}:
         if len(operands) != 2:
             raise unknown(instruction)
@@ -174,8 +186,18 @@ def convert(instruction: PtxInstruction, operands: tuple[Array, ...]) -> Array:
     return _converted(instruction, target, source, operands[0])
 
 
+def _to_short(instruction: PtxInstruction, target: str, source: str, operands: tuple[Array, ...]) -> Array:
+    """Narrows two singles, the high one first, or a pair of float16 to a pair of 8 or 4 bits."""
+    if source not in {"f32", "f16x2"} or not instruction.has("satfinite") or rounding(instruction) != "rn":
+        raise unknown(instruction)
+    low, high = operands[::-1] if source == "f32" else from_bits("f16", halves(operands[0]))
+    least = 0.0 if instruction.has("relu") else -np.inf
+    low, high = (narrowed(np.maximum(each, least), target[:-2]) for each in (low, high))
+    return np.asarray(low | high << 4 * WIDTHS[target]).astype(DTYPES[target])
+
+
 def _converted(instruction: PtxInstruction, target: str, source: str, value: Array) -> Array:
-    if target == "tf32" or target not in DTYPES or source not in DTYPES:
+    if {target, source} & {"tf32", *_PAIRS} or not {target, source} <= DTYPES.keys() or instruction.has("satfinite"):
         raise unknown(instruction)
     if source == "bf16":
         source, value = "f32", widen_bfloat16(value)
@@ -247,7 +269,7 @@ def _saturated(target: str, value: Array) -> Array:
 
 def compute(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     """Computes an arithmetic instruction on operands of type `kind`; raises NotInterpretedError if it is unknown."""
-    if kind in {"f16x2", "bf16x2"}:
+    if kind in _PAIRS:
         return compute_pair(instruction, kind, operands)
     if kind in FLOATS:
         return compute_float(instruction, kind, operands)

@@ -22,6 +22,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
     **{f"{kind}{8 * size}": np.dtype(f"{held}{size}") for kind, held in _INTEGERS.items() for size in (1, 2, 4, 8)},
     "f16": np.dtype("f2"), "f32": np.dtype("f4"), "f64": np.dtype("f8"), "tf32": np.dtype("f4"),
     "bf16": np.dtype("u2"), "bf16x2": np.dtype("u4"), "f16x2": np.dtype("u4"),
+    "f32x2": np.dtype("u8"), "e4m3x2": np.dtype("u2"), "e5m2x2": np.dtype("u2"), "e2m1x2": np.dtype("u1"),
 }  # fmt: skip
 """The dtype that holds each type; bfloat16 and pairs are held as bits."""
 
@@ -93,20 +94,31 @@ def widen_bfloat16(bits: Array) -> Array:
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
-def _values_of_e4m3() -> Array:
-    """Returns the value of each bit pattern: no infinities, all ones NaN (OCP 8-bit Floating Point Specification)."""
-    bits = np.arange(256)
-    exponent, fraction = bits >> 3 & 15, bits & 7
-    size = np.where(exponent > 0, np.ldexp(8.0 + fraction, exponent - 10), np.ldexp(1.0 * fraction, -9))
-    return np.where(bits & 127 == 127, np.nan, np.where(bits >= 128, -size, size))
+def _signed(sizes: Array) -> Array:
+    return np.concatenate([sizes, -sizes])
 
 
-_E4M3 = _values_of_e4m3()
+_BITS = np.arange(128)
+_E4M3 = np.ldexp((_BITS & 7) + 8.0 * (_BITS > 7), np.maximum(_BITS >> 3, 1) - 10)
+SHORT_FLOATS: dict[str, Array] = {
+    "e4m3": _signed(np.where(_BITS == 127, np.nan, _E4M3)),
+    "e5m2": _signed((_BITS << 8).astype(np.uint16).view(np.float16).astype(np.float64)),
+    "e2m1": _signed(np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])),
+}
+"""The value of each bit pattern of 8 and 4 bits (OCP Microscaling Formats Specification)."""
 
 
-def widen_e4m3(bits: Array) -> Array:
-    """Converts fp8 with 4 bits of exponent and 3 of fraction to doubles, exactly."""
-    return _E4M3[bits]
+def narrowed(value: Array, kind: str) -> Array:
+    """Rounds floats to a type of `SHORT_FLOATS`, the nearest or of two the even one; beyond its largest to that.
+
+    NaN is 0x7f, or the largest where the type has none.
+    """
+    half = len(SHORT_FLOATS[kind]) // 2
+    sizes = SHORT_FLOATS[kind][:half]
+    finite = sizes[np.isfinite(sizes)]
+    below, above = (np.searchsorted((finite[1:] + finite[:-1]) / 2, np.abs(value), side) for side in ("left", "right"))
+    bits = np.where(below % 2, above, below) + np.where(np.signbit(value), half, 0)
+    return np.asarray(np.where(np.isnan(value), half - 1, bits))
 
 
 def to_bfloat16(value: Array, mode: str = "rn") -> Array:
@@ -126,13 +138,15 @@ def odd_to_bfloat16(value: Array) -> Array:
 
 
 def halves(pair: Array) -> tuple[Array, Array]:
-    """Splits 32 bits into the low and the high 16."""
-    return (pair & np.uint32(0xFFFF)).astype(np.uint16), (pair >> np.uint32(16)).astype(np.uint16)
+    """Splits bits into the low and the high half of them."""
+    half = BITS[pair.dtype.itemsize // 2]
+    return pair.astype(half), (pair >> pair.dtype.type(8 * half.itemsize)).astype(half)
 
 
 def joined_halves(low: Array, high: Array) -> Array:
-    """Joins the low and the high 16 bits."""
-    return low.astype(np.uint32) | (high.astype(np.uint32) << np.uint32(16))
+    """Joins the low and the high half of some bits."""
+    whole = BITS[2 * low.dtype.itemsize]
+    return np.asarray(low.astype(whole) | (high.astype(whole) << whole.type(4 * whole.itemsize)))
 
 
 _VARIABLE = re.compile(

@@ -11,6 +11,7 @@ phase at which their `commit` arrives, and no other may access their sums.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -28,10 +29,6 @@ _KINDS = {0: "f16", 1: "bf16"}  # of A and B, by their number in the instruction
 _F32, _ROWS = 1, LANES
 _NO_SWIZZLE_OF_32 = np.uint64(1 << 61 | 1 << 52)  # of 32 bytes at a time, and other strides
 _SCALED = 1 << 27 | 1 << 10 | 1 << 7  # of e2m1, scales in e4m3, 128 rows
-_MAGNITUDES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
-_E2M1 = np.concatenate([_MAGNITUDES, -_MAGNITUDES])
-_E4M3 = np.array([code * 2.0**-9 if code < 8 else (8 + code % 8) * 2.0 ** (code // 8 - 10) for code in range(128)])
-_E4M3[-1] = np.nan
 _OWN_LANES = 4  # quarters of the lanes, one for each warp of a warpgroup
 
 
@@ -85,7 +82,8 @@ def _multiply_scaled(machine: Machine, instruction: PtxInstruction) -> None:
     for matrix, scales, size in zip((a, b), places, (_ROWS, columns), strict=True):
         held = _matrix(machine, machine.spread(matrix, "u64"), size, 0, 1).view(np.uint8)
         codes = np.stack([held & 15, held >> 4], axis=3).reshape(len(blocks), size, -1)
-        factors.append(_E2M1[codes] * np.repeat(_scales(machine, machine.addresses(scales), size), 16, axis=2))
+        of_each = np.repeat(_scales(machine, machine.addresses(scales), size), 16, axis=2)
+        factors.append(as_doubles("e2m1", codes) * of_each)
     sums = np.matmul(factors[0], factors[1].swapaxes(1, 2))
     _add(machine, blocks, machine.addresses(place), sums, machine.spread(adds, "pred"))
 
@@ -112,7 +110,7 @@ def _scales(machine: Machine, addresses: Array, size: int) -> Array:
     machine.fault(Fault.UNINITIALISED, differ, "has other scales in another quarter of the lanes")
     machine.tensor_memory.make(blocks, column, machine.ordering.now)
     codes = np.ascontiguousarray(quarters[0]).view(np.uint8).reshape(len(blocks), size, 4)
-    return np.asarray(_E4M3[codes & 0x7F])
+    return as_doubles("e4m3", codes & 0x7F)
 
 
 def _group(machine: Machine, instruction: PtxInstruction) -> int:
@@ -196,23 +194,33 @@ def _free(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -> No
     machine.tensor_memory.free(machine.block[machine.lanes[first]], addresses, int(columns[0]), machine.fault)
 
 
-def _places(machine: Machine, address: IntArray, columns: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Returns blocks, lanes and columns of what the running lanes move: each its own lane, of its warp's quarter."""
-    quarter = machine.thread[machine.lanes] // WARP % _OWN_LANES * WARP
-    machine.fault(Fault.OUT_OF_BOUNDS, address >> 16 != quarter, "moves another quarter of the lanes than its warp's")
-    lanes = quarter + machine.lane[machine.lanes]
-    every = (address & 0xFFFF)[:, None] + np.arange(columns)
-    return machine.block[machine.lanes], np.broadcast_to(lanes[:, None], every.shape), every
+# Row and column of register r of lane t, by shape: a lane's own row, or 8 of 16 rows in a register or in half the lanes
+# (PTX ISA, "Matrix fragments for tcgen05.ld").
+_SHAPES: dict[str, Callable[[IntArray, IntArray], tuple[IntArray, IntArray]]] = {
+    "32x32b": lambda t, r: (t, r),
+    "16x64b": lambda t, r: (t // 4 + t % 2 * 8, t // 2 % 2 + r * 2),
+    "16x128b": lambda t, r: (t // 4 + r % 2 * 8, t % 4 + r // 2 * 4),
+    "16x256b": lambda t, r: (t // 4 + r // 2 % 2 * 8, t % 4 * 2 + r % 2 + r // 4 * 8),
+}
+
+
+def _places(machine: Machine, address: IntArray, shape: str, count: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Returns blocks, lanes and columns of `count` registers of the running lanes, of their warp's quarter."""
+    first, quarter = address >> 16, machine.thread[machine.lanes] // WARP % _OWN_LANES * WARP
+    lanes = quarter + (first & WARP // 2 if shape != "32x32b" else 0)
+    machine.fault(Fault.OUT_OF_BOUNDS, first != lanes, "moves another quarter of the lanes than its warp's")
+    row, column = np.broadcast_arrays(*_SHAPES[shape](machine.lane[machine.lanes][:, None], np.arange(count)))
+    return machine.block[machine.lanes], lanes[:, None] + row, (address & 0xFFFF)[:, None] + column
 
 
 def _move(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -> None:
-    """Executes `ld` and `st` of shape 32x32b: as many columns as there are registers, of each thread's own lane."""
-    found = re.fullmatch(r"(ld|st)\.sync\.aligned\.32x32b\.x(\d+)\.b32", ".".join(instruction.modifiers))
+    """Executes `ld` and `st`."""
+    found = re.fullmatch(r"(ld|st)\.sync\.aligned\.(\w+)\.x\d+\.b32", ".".join(instruction.modifiers))
     if not found:
         raise unknown(instruction)
     place, held = instruction.operands if found[1] == "st" else instruction.operands[::-1]
     registers = held.parts or (held,)
-    blocks, lanes, columns = _places(machine, machine.addresses(place), len(registers))
+    blocks, lanes, columns = _places(machine, machine.addresses(place), found[2], len(registers))
     made, known = machine.tensor_memory.made(blocks, columns), machine.commits.known(machine.lanes)
     machine.fault(Fault.RACE, made > known, "accesses sums or scales of a product that it has not waited for")
     if found[1] == "st":

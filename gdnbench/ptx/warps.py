@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gdnbench.ptx.machine import APART, Handler, LaneState, Machine
-from gdnbench.ptx.numbers import DTYPES, Array, IntArray, canonical, widen_bfloat16, widen_e4m3
+from gdnbench.ptx.numbers import DTYPES, SHORT_FLOATS, Array, IntArray, canonical, widen_bfloat16
 from gdnbench.ptx.program import WARP, Fault, Operand, PtxInstruction, unknown
 from gdnbench.ptx.segments import Access
 
@@ -275,11 +275,9 @@ def _multiply(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -
 
 
 def as_doubles(kind: str, bits: Array) -> Array:
-    """Converts floats of 16 or 8 bits, given as bits, to doubles."""
-    if kind == "e4m3":
-        return widen_e4m3(bits)
-    if kind == "e5m2":  # the upper half of f16
-        bits = bits.astype(np.uint16) << np.uint16(8)
+    """Converts floats of 16 bits or fewer, given as bits, to doubles."""
+    if kind in SHORT_FLOATS:
+        return SHORT_FLOATS[kind][bits]
     return (widen_bfloat16(bits) if kind == "bf16" else bits.view(np.float16)).astype(np.float64)
 
 
