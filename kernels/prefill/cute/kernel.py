@@ -85,6 +85,16 @@ def registers(tokens: int, rows: int) -> Loaded:
     return Loaded(*(cute.make_rmem_tensor(shape, BFloat16) for shape in shapes))
 
 
+def in_slots(place: cute.Pointer, layouts: tuple[cute.Layout, ...], count: int) -> list[cute.Tensor]:
+    """Tensors that lie one behind the other in each slot, so that a slot has one address; the last axis is the slot."""
+    slots = cute.make_layout(count, stride=sum(cute.size(layout) for layout in layouts))
+    tensors, first = [], 0
+    for layout in layouts:
+        tensors.append(cute.make_tensor(place + first, cute.append(layout, slots)))
+        first += cute.size(layout)
+    return tensors
+
+
 def fma(x: Float32, y: Float32, z: Float32) -> Float32:
     return cute.math.fma(x, y, z)
 
@@ -103,11 +113,12 @@ def widened(narrow: cute.Tensor) -> list[Float32]:
 
 
 def dot(x: list[Float32], y: list[Float32]) -> Float32:
-    """The sum of products in four chains of multiply-adds."""
-    sums = [x[i] * y[i] for i in range(4)]
-    for i in range(4, len(x)):
-        sums[i % 4] = fma(x[i], y[i], sums[i % 4])
-    return (sums[0] + sums[1]) + (sums[2] + sums[3])
+    """The sum of products in four chains of multiply-adds, of four products in one."""
+    chains = 4 if len(x) > 4 else 1
+    sums = [x[i] * y[i] for i in range(chains)]
+    for i in range(chains, len(x)):
+        sums[i % chains] = fma(x[i], y[i], sums[i % chains])
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]) if chains == 4 else sums[0]
 
 
 def group_sum(x: Float32, lanes: int, stride: int) -> Float32:
@@ -326,20 +337,15 @@ def gdn_prefill_cute(
     ends = cute.make_tensor(cu_seqlens, cute.make_layout(N + 1))
     begin, end = ends[sequence], ends[sequence + 1]
 
+    rows_of_k = cute.make_layout((4, quads, LANES, TOKENS), stride=(1, 4 * LANES, 4, K))
+    shapes = (TOKENS, block_rows), (TOKENS, TOKENS), TOKENS
+    of_rows, of_pairs, of_tokens = (cute.make_layout(shape) for shape in shapes)
+    layouts = (rows_of_k, rows_of_k, of_rows, of_pairs, of_pairs, *4 * (of_tokens,))
+    floats = cute.make_layout(count * sum(cute.size(each) for each in layouts))
     shared = SmemAllocator()
-
-    def allocated(*shape: int) -> cute.Tensor:
-        return shared.allocate_tensor(Float32, cute.make_layout((*shape, count)), 16)
-
-    rows_of_k = cute.make_layout((4, quads, LANES, TOKENS, count), stride=(1, 4 * LANES, 4, K, K * TOKENS))
-    slots = Slots(
-        *(shared.allocate_tensor(Float32, rows_of_k, 16) for _ in "kq"),
-        allocated(TOKENS, block_rows),
-        *(allocated(TOKENS, TOKENS) for _ in range(2)),
-        *(allocated(TOKENS) for _ in range(4)),
-        *(shared.allocate_array(Int64, count) for _ in range(2)),
-        count,
-    )
+    place = shared.allocate_tensor(Float32, floats, 16).iterator
+    barriers = [shared.allocate_array(Int64, count) for _ in range(2)]
+    slots = Slots(*in_slots(place, layouts, count), *barriers, count)
     if thread < count:
         cute.arch.mbarrier_init(slots.full + thread, 1)
         cute.arch.mbarrier_init(slots.empty + thread, WARPS)
@@ -347,13 +353,13 @@ def gdn_prefill_cute(
     cute.arch.sync_threads()
 
     keys = cute.make_layout((4, WARP, HQ, T), stride=(1, 4, K, HQ * K))
-    values = cute.make_layout((block_rows, V // block_rows, HV, T), stride=(1, block_rows, V, HV * V))
-    of_tokens = cute.make_layout((HV, T), stride=(1, HV))
+    rows = cute.make_layout((block_rows, V // block_rows, HV, T), stride=(1, block_rows, V, HV * V))
+    gates_of = cute.make_layout((HV, T), stride=(1, HV))
     at = Place(
         *(cute.make_tensor(each, keys)[None, None, key_head, None] for each in (k, q)),
-        cute.make_tensor(v, values)[None, tile, head, None],
-        *(cute.make_tensor(each, of_tokens)[head, None] for each in (a, b)),
-        cute.make_tensor(output, values)[None, tile, head, None],
+        cute.make_tensor(v, rows)[None, tile, head, None],
+        *(cute.make_tensor(each, gates_of)[head, None] for each in (a, b)),
+        cute.make_tensor(output, rows)[None, tile, head, None],
         *(cute.make_tensor(each, cute.make_layout(HV))[head] for each in (A_log, dt_bias)),
         scale,
         begin,
