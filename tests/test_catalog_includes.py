@@ -101,7 +101,7 @@ def test_includes_are_walked_by_what_stands_in_the_text(tmp_path, source, names)
         ('load_file(Path(__file__).parent / "sub" / "far.py")', "sub/far.py gates.py sub/near.py"),
         ('load_file(Path(__file__).parents[1]/"op"/"gates.py")', "op/gates.py"),
         ('load_file(Path(__file__).parents[9] / "gates.py"); load_file(OPS / "gates.py")', ""),
-        ("from .kernel import y", ""),
+        ("from .kernel import y\nfrom ..gates import x", ""),
         ("from .gates import (", ""),
     ],
 )
@@ -112,8 +112,11 @@ def test_imports_are_walked_by_what_stands_in_the_text(tmp_path, source, names):
         (tmp_path / "op" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "op" / name).write_text(text)
     folder = tmp_path / "op"
-    found = [path.relative_to(folder).as_posix() for _, path in included_files(folder / "kernel.py", [folder])]
-    assert found == [name.removeprefix("op/") for name in names.split()]
+    found = included_files(folder / "kernel.py", [folder])
+    assert [name for name, _ in found] == names.split()
+    assert [path.relative_to(folder).as_posix() for _, path in found] == [
+        name.removeprefix("op/") for name in names.split()
+    ]
 
 
 SOFTPLUS = """import triton

@@ -49,16 +49,16 @@ def included_files(source: Path, folders: Sequence[Path]) -> list[tuple[str, Pat
     """
     find = _imports_in if source.suffix == ".py" else _includes_in
     found: dict[Path, tuple[str, Path]] = {}
-    waiting = find(source, folders)[::-1]
+    waiting = find(source, folders, source.name)[::-1]
     while waiting:
         name, path = waiting.pop()
         if (itself := path.resolve()) not in found and itself != source.resolve():
             found[itself] = name, path
-            waiting += find(path, folders)[::-1]
+            waiting += find(path, folders, name)[::-1]
     return list(found.values())
 
 
-def _includes_in(source: Path, folders: Sequence[Path]) -> list[tuple[str, Path]]:
+def _includes_in(source: Path, folders: Sequence[Path], _named: str) -> list[tuple[str, Path]]:
     try:
         text = source.read_bytes()
     except OSError:  # the reader of its text reports it
@@ -79,8 +79,12 @@ _LOADED = re.compile(r"Path\(__file__\)(?:((?:\.parent)+)|\.parents\[(\d+)\])((?
 _IMPORT = re.compile(rb"^[ \t]*from[ \t]*\.|\bload_file\b", re.MULTILINE)  # most files have none, and are not parsed
 
 
-def _imports_in(source: Path, folders: Sequence[Path]) -> list[tuple[str, Path]]:
-    """The files of `from .tiles import load` in the folders, and of `load_file(Path(__file__).parent / "tiles.py")`."""
+def _imports_in(source: Path, folders: Sequence[Path], named: str) -> list[tuple[str, Path]]:
+    """The files of `from .tiles import load` in the folders, and of `load_file(Path(__file__).parent / "tiles.py")`.
+
+    What `gdn/tiles.py`, so `named`, imports from beside it is `gdn/…`, too.
+    """
+    package = Path(named).parts
     imported: list[tuple[str, Path]] = []
     try:
         text = source.read_bytes()
@@ -89,11 +93,11 @@ def _imports_in(source: Path, folders: Sequence[Path]) -> list[tuple[str, Path]]
         return []
     for node in nodes:
         match node:
-            case ast.ImportFrom(module=module, names=names, level=level) if 0 < level < len(source.parts):
-                parts = module.split(".") if module else []
+            case ast.ImportFrom(module=module, names=names, level=level) if 0 < level <= len(package):
+                parts = [*package[:-level], *(module.split(".") if module else [])]
                 for each in (parts, *([*parts, alias.name] for alias in names)):
                     name = "/".join(each) + ".py"
-                    paths = (folder / name for folder in (source.parents[level - 1], *folders))
+                    paths = (folder / name for folder in (source.parents[len(package) - 1], *folders))
                     imported += [(name, path) for path in paths if is_file(path)][:1]
             case ast.Call(func=ast.Name(id="load_file"), args=[each]) if found := _LOADED.fullmatch(ast.unparse(each)):
                 up = int(found[2]) + 1 if found[2] else found[1].count(".parent")
