@@ -8,12 +8,12 @@ import pytest
 from bundled import CATALOG
 
 from gdnbench.catalog.catalog import default_roots, load_catalog, load_catalog_of
-from gdnbench.model.kernel import CudaKernel, CuteKernel, DispatchKernel, TorchKernel, TritonKernel
+from gdnbench.model.kernel import CudaKernel, CuteKernel, CutileKernel, DispatchKernel, TorchKernel, TritonKernel
 
 BUNDLED = default_roots()[0]
 FOLDERS = {f"{path.parts[-3]}/{path.parts[-2]}": path.parent for path in BUNDLED.glob("*/*/variant.py")}
 BUNDLED_NAMES = set(CATALOG.entries)
-SOURCES = {".cu": CudaKernel, ".py": (TritonKernel, TorchKernel, CuteKernel), ".toml": DispatchKernel}
+SOURCES = {".cu": CudaKernel, ".py": (TritonKernel, TorchKernel, CuteKernel, CutileKernel), ".toml": DispatchKernel}
 
 
 TORCH_KERNEL = (

@@ -12,10 +12,11 @@ import sys
 import tempfile
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -25,11 +26,12 @@ from gdnbench.catalog.load import load_kernel, load_op
 from gdnbench.codegen.build import Job, build
 from gdnbench.codegen.cache import evict, has_build, load_build
 from gdnbench.codegen.cute import load_dsl
+from gdnbench.codegen.cutile import load_cutile
 from gdnbench.codegen.triton import load_function
 from gdnbench.errors import BuildError, GdnbenchError, MachineError
 from gdnbench.model.case import Variant
 from gdnbench.model.gpu import UNREAD, Build
-from gdnbench.model.kernel import CuteKernel, TritonKernel, launch_of
+from gdnbench.model.kernel import CuteKernel, CutileKernel, Kernel, TritonKernel, launch_of
 from gdnbench.process.channel import Channel, ForgedMessageError
 from gdnbench.process.worker import Worker, die_with_parent, take_requests, wait_for_any
 
@@ -266,13 +268,20 @@ def _decoded(line: str) -> Job:
     return Job(entry, variant, workload, request["arch"], *how)
 
 
+# What loads the compiler of a kernel whose source imports it: the source is not to blame for how long that takes.
+_COMPILERS: Mapping[type[Kernel], Callable[[], object]] = {
+    CuteKernel: load_dsl,
+    CutileKernel: load_cutile,
+    TritonKernel: partial(import_module, "triton"),
+}
+
+
 def _attempt(line: str, channel: Channel[Reply]) -> Reply:
     try:
         job = _decoded(line)
         kernel = job.entry.kernel
-        if isinstance(kernel, TritonKernel | CuteKernel):
-            # The source imports it, and is not to blame for how long that takes.
-            load_dsl() if isinstance(kernel, CuteKernel) else import_module("triton")
+        if load_compiler := _COMPILERS.get(type(kernel)):
+            load_compiler()
             channel.send(StageBegan(BuildStage.IMPORTING))
             load_function(job.entry, launch_of(kernel, job.launch).entry)
         channel.send(StageBegan(BuildStage.COMPILING))

@@ -11,15 +11,18 @@ import hashlib
 import io
 import json
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen import cache, cute, nvrtc, triton
+from gdnbench.codegen import cache, cute, cutile, nvrtc, triton
 from gdnbench.codegen.arch import capability
 from gdnbench.codegen.cubin import disassemble, read_resources
 from gdnbench.codegen.cute import compile_cute
+from gdnbench.codegen.cutile import compile_cutile
 from gdnbench.codegen.nvrtc import CompiledCode, compile_cuda
 from gdnbench.codegen.sass import widest_load_bits
 from gdnbench.codegen.triton import compile_triton
@@ -27,7 +30,7 @@ from gdnbench.errors import BuildError, MachineError
 from gdnbench.model.case import Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import UNREAD, Build
-from gdnbench.model.kernel import CudaKernel, CudaLaunch, CuteKernel, TritonKernel, launch_of
+from gdnbench.model.kernel import CudaKernel, CudaLaunch, CuteKernel, CutileKernel, Kernel, TritonKernel, launch_of
 from gdnbench.model.workload import Workload
 
 # Each reason has a code of its own, C7510 and further, and all are worded alike. They differ in `in` or `for` alone.
@@ -99,10 +102,15 @@ def build(job: Job) -> Build:
     return built
 
 
+# Compilers that give a launch's code and its PTX.
+_WITH_PTX: Mapping[type[Kernel], Any] = {CuteKernel: compile_cute, CutileKernel: compile_cutile}
+
+
 def _compile(job: Job) -> CompiledCode:
     what = job.entry, job.variant.params, job.workload, job.arch
-    if isinstance(job.entry.kernel, CuteKernel):
-        return compile_cute(*what, launch=job.launch)[0]
+    if compile_both := _WITH_PTX.get(type(job.entry.kernel)):
+        code: CompiledCode = compile_both(*what, launch=job.launch)[0]
+        return code
     if isinstance(job.entry.kernel, CudaKernel):
         return compile_cuda(*what, launch=job.launch, stamped=job.stamped)
     log = io.StringIO()
@@ -115,11 +123,12 @@ def compile_ptx(entry: CatalogEntry, params: Params, workload: Workload, arch: s
 
     BuildError is raised as `build` raises it.
     """
-    if not isinstance(entry.kernel, CuteKernel):
+    compile_both = _WITH_PTX.get(type(entry.kernel))
+    if not compile_both or not isinstance(entry.kernel, CudaKernel):
         text, symbols = nvrtc.compile_ptx(entry, params, workload, arch)
         return {name: (text, symbol) for name, symbol in symbols.items()}
     made = {
-        each.entry: compile_cute(entry, params, workload, arch, launch=each.entry) for each in entry.kernel.launches
+        each.entry: compile_both(entry, params, workload, arch, launch=each.entry) for each in entry.kernel.launches
     }
     return {name: (text, code.symbol) for name, (code, text) in made.items()}
 
@@ -154,6 +163,8 @@ def build_key(
     match kernel := entry.kernel:
         case CuteKernel():
             compiler = cute.fingerprint(launch_of(kernel, launch), kernel.name, params, workload)
+        case CutileKernel():
+            compiler = cutile.fingerprint(launch_of(kernel, launch), kernel.name, params, workload)
         case CudaKernel():
             compiler = nvrtc.fingerprint(stamped=stamped)
         case TritonKernel():

@@ -9,18 +9,17 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from functools import cache
 from inspect import signature
 from typing import Any
 
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.nvrtc import WAIT, CompiledCode, target_of
-from gdnbench.codegen.triton import compiler_facts, constants_of, load_function, options_of
-from gdnbench.errors import BuildError, DeclarationError, raised_at
-from gdnbench.model.case import arguments_of, call_of
+from gdnbench.codegen.triton import arguments_taken, compiler_facts, constants_of, load_function, options_of
+from gdnbench.errors import BuildError, raised_at
 from gdnbench.model.declaration import FACTS, Params
-from gdnbench.model.kernel import CudaLaunch, CuteKernel, TensorMap, launch_of
+from gdnbench.model.kernel import CudaLaunch, CuteKernel, launch_of
 from gdnbench.model.workload import Workload
 
 PACKAGE = "nvidia-cutlass-dsl"
@@ -49,13 +48,18 @@ def compile_cute(
     options = options_of(chosen, entry.kernel.name, params, workload, _OPTIONS)
     load_dsl()
     function = load_function(entry, chosen.entry)
-    constants = _constants_taken(entry, chosen, function, constants_of(params, workload))
+    if not hasattr(function, "set_name_prefix"):
+        kind = type(function).__name__
+        raise BuildError(f"{chosen.entry} in {entry.source} is a {kind}, not a kernel", "decorate it with @cute.kernel")
+    known = constants_of(params, workload)
+    declared, taken = arguments_taken(entry, chosen, list(signature(function).parameters), known)
+    constants = {name: known[name] for name in taken}
     # The function's own name stands in the cubin, where the DSL would write out the types of all arguments.
     function.set_name_prefix(chosen.entry, remove_cutlass_symbol=True, keep_mangled_name=False)
     with tempfile.TemporaryDirectory(prefix="gdnbench-cute-") as folder:
         kept = f"--gpu-arch {target} --generate-line-info --keep-ptx --keep-cubin --dump-dir {folder}"
         try:
-            compiled = _host()(function, _placeholders(entry, chosen, workload), constants, options["block"], kept)
+            compiled = _host()(function, _placeholders(entry, declared, workload), constants, options["block"], kept)
         except Exception as error:
             raise BuildError(_explain(entry, error)) from error
         ptx, cubin = compiled.__ptx__, compiled.__cubin__
@@ -96,30 +100,7 @@ def _host() -> Callable[..., Any]:
     return compile_launch
 
 
-def _constants_taken(
-    entry: CatalogEntry, launch: CudaLaunch, function: Any, constants: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Returns the constants that a function takes behind its launch's arguments; BuildError if it takes other ones."""
-    if not hasattr(function, "set_name_prefix"):
-        kind = type(function).__name__
-        raise BuildError(f"{launch.entry} in {entry.source} is a {kind}, not a kernel", "decorate it with @cute.kernel")
-    try:
-        declared = arguments_of(entry.op, entry.kernel, launch)
-    except DeclarationError as error:
-        raise BuildError(error.message, error.hint) from error
-    if maps := [each.tensor for each in declared if isinstance(each, TensorMap)]:
-        raise BuildError(f"{launch.entry}: a kernel in CuTe DSL is given no map of {maps[0]}", "take a pointer to it")
-    names = list(signature(function).parameters)
-    count = len(declared)
-    unknown = [name for name in names[count:] if name not in constants]
-    if names[:count] != list(declared) or unknown:
-        expected = call_of(entry.op, entry.kernel, launch.entry, (*declared, *constants))
-        text = f"{launch.entry} in {entry.source} takes {', '.join(names) or 'nothing'}"
-        raise BuildError(f"{text}; expected: {expected}, of which constants may be left out")
-    return {name: constants[name] for name in names[count:]}
-
-
-def _placeholders(entry: CatalogEntry, launch: CudaLaunch, workload: Workload) -> list[Any]:
+def _placeholders(entry: CatalogEntry, declared: Sequence[str], workload: Workload) -> list[Any]:
     """Returns values of the types of a launch's arguments: pointers, floats, and whole numbers of 32 or 64 bits."""
     import cutlass
     from cutlass import cute
@@ -127,8 +108,7 @@ def _placeholders(entry: CatalogEntry, launch: CudaLaunch, workload: Workload) -
 
     tensors = {spec.name: spec for spec in (*entry.op.tensors, *getattr(entry.kernel, "scratch", ()))}
 
-    def placeholder(name: str | TensorMap) -> Any:
-        assert isinstance(name, str)
+    def placeholder(name: str) -> Any:
         if spec := tensors.get(name):
             kind = getattr(cutlass, FACTS[spec.dtype_at(workload.axes)].cute)
             return make_ptr(kind, 0, cute.AddressSpace.gmem, assumed_align=_ALIGNED_TO)
@@ -136,7 +116,7 @@ def _placeholders(entry: CatalogEntry, launch: CudaLaunch, workload: Workload) -
             return cutlass.Float32(0.0)
         return cutlass.Int32(1) if name in entry.op.workloads.names else cutlass.Int64(1)
 
-    return [placeholder(each) for each in arguments_of(entry.op, entry.kernel, launch)]
+    return [placeholder(each) for each in declared]
 
 
 _ENTRY = re.compile(r"\.visible\s+\.entry\s+([\w$]+)\s*\(")

@@ -13,11 +13,11 @@ from typing import Any, TextIO
 from gdnbench.catalog.declaration import load_source
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.arch import WARP_SIZE, capability
-from gdnbench.errors import BuildError, raised_at
+from gdnbench.errors import BuildError, DeclarationError, raised_at
 from gdnbench.machine.provenance import package_version
-from gdnbench.model.case import call_of, wide_arguments
+from gdnbench.model.case import arguments_of, call_of, wide_arguments
 from gdnbench.model.declaration import FACTS, Params, ParamValue
-from gdnbench.model.kernel import CudaLaunch, TritonKernel, TritonLaunch, launch_of
+from gdnbench.model.kernel import CudaLaunch, TensorMap, TritonKernel, TritonLaunch, launch_of
 from gdnbench.model.workload import Workload
 
 # PyTorch's allocations are aligned to 512 bytes and the op's tensors are whole, so the JIT finds every pointer
@@ -126,6 +126,26 @@ def _ptxas_writes_to(log: TextIO) -> Iterator[None]:
 def constants_of(params: Params, workload: Workload) -> dict[str, ParamValue]:
     """Returns the constants that a function may take: compile-time axes and every param."""
     return {**workload.compile_time, **params}
+
+
+def arguments_taken(
+    entry: CatalogEntry, launch: CudaLaunch, names: Sequence[str], constants: Mapping[str, Any]
+) -> tuple[list[str], list[str]]:
+    """Returns the names that are a launch's arguments, and the constants behind; BuildError if there are others."""
+    try:
+        passed = arguments_of(entry.op, entry.kernel, launch)
+    except DeclarationError as error:
+        raise BuildError(error.message, error.hint) from error
+    if maps := [each.tensor for each in passed if isinstance(each, TensorMap)]:
+        text = f"{launch.entry}: a kernel in CuTe DSL or cuTile is given no map of {maps[0]}"
+        raise BuildError(text, "take the tensor")
+    declared = [each for each in passed if isinstance(each, str)]
+    taken = list(names[len(declared) :])
+    if list(names[: len(declared)]) != declared or not set(taken) <= set(constants):
+        expected = call_of(entry.op, entry.kernel, launch.entry, (*declared, *constants))
+        text = f"{launch.entry} in {entry.source} takes {', '.join(names) or 'nothing'}"
+        raise BuildError(f"{text}; expected: {expected}, of which constants may be left out")
+    return declared, taken
 
 
 def signature_of(

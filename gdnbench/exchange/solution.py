@@ -17,7 +17,7 @@ from gdnbench.exchange.python_sources import cute_sources, launch_arguments, tor
 from gdnbench.exchange.reference import as_cpp
 from gdnbench.exchange.schema import BuildSpec, ExtensionBinding, Language, Solution, SourceFile, read_text
 from gdnbench.model.declaration import FACTS, TensorSpec
-from gdnbench.model.kernel import CudaKernel, CudaLaunch, CuteKernel, TorchKernel, TritonKernel
+from gdnbench.model.kernel import CudaKernel, CudaLaunch, CuteKernel, CutileKernel, TorchKernel, TritonKernel
 
 
 def solution_of(subject: ExportedKernel, author: str, binding: ExtensionBinding) -> Solution:
@@ -50,6 +50,8 @@ def _sources(subject: ExportedKernel, binding: ExtensionBinding) -> tuple[Langua
     match subject.entry.kernel:
         case CuteKernel():
             return "python", cute_sources(subject)
+        case CutileKernel():
+            raise UsageError(f"{subject.entry.kernel.name} is in cuTile, which no Solution has", "export other kernels")
         case CudaKernel():
             return "cuda", cuda_sources(subject, binding)
         case TritonKernel():

@@ -21,7 +21,7 @@ from gdnbench.errors import DeclarationError
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.case import Variant, arguments_of, call_of, check_arguments
-from gdnbench.model.declaration import Params
+from gdnbench.model.declaration import Params, TensorExtent
 from gdnbench.model.kernel import MAP_BYTES, CudaKernel, CudaLaunch, TensorMap, TorchKernel, TritonKernel
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
@@ -137,14 +137,16 @@ def _load_cuda_launch(
     )
 
     declared = arguments_of(entry.op, entry.kernel, launch)
-    has_maps = any(isinstance(each, TensorMap) for each in declared)
+    is_named = all(isinstance(each, str) for each in declared)
     is_early = launch.begins_early
-    bind_step = partial(_bind_by_driver, is_early=is_early) if has_maps or is_early else _bind_cuda
+    bind_step = _bind_cuda if is_named and not is_early else partial(_bind_by_driver, is_early=is_early)
 
     def bind(named: Mapping[str, Any]) -> Step:
         bound = [
             encode_map(each, named[each.tensor], workload, variant.params)
             if isinstance(each, TensorMap)
+            else ctypes.c_int(each.of(named[each.tensor]))
+            if isinstance(each, TensorExtent)
             else c_value(entry.op, each, named[each])
             for each in declared
         ]
@@ -169,7 +171,7 @@ def _stream(handle: int) -> Any:
 
 
 def _bind_by_driver(config: Any, function: Any, bound: Sequence[Any], *, is_early: bool) -> Step:
-    """Launches without cuda-core, which takes no struct as an argument but a map that it made itself."""
+    """Launches without cuda-core, which takes no struct but a map that it made, and wraps arguments at each launch."""
     from cuda.bindings import driver
 
     values = [ctypes.c_void_p(each) if isinstance(each, int) else each for each in bound]

@@ -20,8 +20,8 @@ from gdnbench.launch.numerics import load_file
 from gdnbench.launch.triton_memory import TritonMemory
 from gdnbench.launch.triton_rounding import round_to_nearest
 from gdnbench.launch.workspace import Workspace, memory_of
-from gdnbench.model.case import Variant, arguments_of, check_arguments
-from gdnbench.model.declaration import Params
+from gdnbench.model.case import Passed, Variant, arguments_of, check_arguments
+from gdnbench.model.declaration import Params, TensorExtent
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TensorMap, TritonKernel
 from gdnbench.model.workload import Workload
 from gdnbench.ptx.launch import ModuleMemory, run_program
@@ -146,9 +146,11 @@ class InterpretedCuda:
         return InterpretedRun(tuple(findings), tuple(traffic), self._module.content() != before)
 
     def _argument(
-        self, declared: str | TensorMap, named: Mapping[str, Any], tensors: Mapping[str, Tensor], workload: Workload
+        self, declared: Passed, named: Mapping[str, Any], tensors: Mapping[str, Tensor], workload: Workload
     ) -> Argument:
         """Returns a tensor's memory, a map, or a C value: float for a scalar, int for an axis, 64 bits if derived."""
+        if isinstance(declared, TensorExtent):
+            return np.int32(declared.of(named[declared.tensor])).tobytes()
         if isinstance(declared, TensorMap):
             tensor = named[declared.tensor]
             if not tensor.is_contiguous():

@@ -7,18 +7,21 @@ here.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gdnbench.errors import DeclarationError, UsageError
-from gdnbench.model.declaration import Params
-from gdnbench.model.kernel import MAP_BYTES, TensorMap
+from gdnbench.model.declaration import Params, TensorExtent
+from gdnbench.model.kernel import MAP_BYTES, CutileKernel, TensorMap
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, short_list, write_list
 from gdnbench.origin import SOURCE_HASHES, bundled_kernels
+
+Passed = str | TensorMap | TensorExtent
+"""An argument as a launch passes it."""
 
 STRIDE = "_stride"
 """Behind a tensor's name, in that of the argument with the elements from one of its members to the next."""
@@ -149,14 +152,14 @@ def wide_arguments(op: Op, kernel: Kernel | None) -> tuple[str, ...]:
     return (*op.derived, *(f"{name}{STRIDE}" for name in (kernel.strided if kernel else ())))
 
 
-def arguments_of(op: Op, kernel: Kernel, launch: CudaLaunch) -> tuple[str | TensorMap, ...]:
-    """A CUDA launch's arguments by name, and maps, in order; DeclarationError for a name that the op does not have."""
+def arguments_of(op: Op, kernel: Kernel, launch: CudaLaunch) -> tuple[Passed, ...]:
+    """A launch's arguments in order, by name but for maps and extents; DeclarationError for an unknown name."""
     scratch = [spec.name for spec in getattr(kernel, "scratch", ())]
     inputs, outputs = [spec.name for spec in op.inputs], [spec.name for spec in op.outputs]
     run_time = [axis.name for axis in op.workloads.axes if not axis.compile_time]
     every = (*inputs, *op.scalars, *outputs, *scratch, *run_time, *wide_arguments(op, kernel))
     if launch.arguments is None:
-        return every
+        return _with_extents(op, kernel, every)
     tensors = {*inputs, *outputs, *scratch}
     if unknown := [
         f"a map of {each.tensor}" if isinstance(each, TensorMap) else each
@@ -165,10 +168,23 @@ def arguments_of(op: Op, kernel: Kernel, launch: CudaLaunch) -> tuple[str | Tens
     ]:
         expected = call_of(op, kernel, launch.entry, every)
         raise DeclarationError(f"{launch.entry} takes {', '.join(unknown)}, and there is no such; expected: {expected}")
-    return launch.arguments
+    return _with_extents(op, kernel, launch.arguments)
 
 
-def call_of(op: Op, kernel: Kernel | None, function: str, names: Iterable[str | TensorMap]) -> str:
+def _with_extents(op: Op, kernel: Kernel, names: tuple[str | TensorMap, ...]) -> tuple[Passed, ...]:
+    """The arguments of a kernel in cuTile, which takes a tensor's sizes and strides behind it; else what is given."""
+    if not isinstance(kernel, CutileKernel):
+        return names
+    axes = {spec.name: range(len(spec.dims)) for spec in (*op.tensors, *kernel.scratch)}
+
+    def passed(name: str | TensorMap) -> Iterator[Passed]:
+        yield name
+        yield from (TensorExtent(str(name), axis, way) for way in (False, True) for axis in axes.get(str(name), ()))
+
+    return tuple(each for name in names for each in passed(name))
+
+
+def call_of(op: Op, kernel: Kernel | None, function: str, names: Iterable[Passed]) -> str:
     """How a function takes arguments: `scale(x: fp32[M, N], factor: float, M: int)`; other names are constants."""
     tensors = (*op.tensors, *getattr(kernel, "scratch", ()))
     kinds = {spec.name: f"{'/'.join(spec.dtypes)}[{', '.join(map(str, spec.dims))}]" for spec in tensors}
@@ -177,6 +193,7 @@ def call_of(op: Op, kernel: Kernel | None, function: str, names: Iterable[str | 
     typed = (
         f"{each.tensor}: TensorMap" if isinstance(each, TensorMap) else f"{each}: {kinds.get(each, 'constexpr')}"
         for each in names
+        if not isinstance(each, TensorExtent)
     )
     return f"{function}({', '.join(typed)})"
 
@@ -186,7 +203,10 @@ def check_arguments(op: Op, kernel: Kernel, launch: CudaLaunch, sizes: Sequence[
     arguments = arguments_of(op, kernel, launch)
     numbers = {*op.scalars, *(axis.name for axis in op.workloads.axes)}
     # A tensor is a pointer.
-    passed = [MAP_BYTES if isinstance(each, TensorMap) else 4 if each in numbers else 8 for each in arguments]
+    passed = [
+        MAP_BYTES if isinstance(each, TensorMap) else 4 if isinstance(each, TensorExtent) or each in numbers else 8
+        for each in arguments
+    ]
     if list(sizes) != passed:
         takes, passes = f"{len(sizes)} parameters", str(len(passed))
         if len(sizes) == len(passed):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from gdnbench.errors import DeclarationError, ParamError
 
@@ -255,6 +255,19 @@ class TensorSpec:
     def nbytes(self, named: Mapping[str, int]) -> int:
         """The tensor's size in bytes."""
         return prod(self.sizes(named)) * FACTS[self.dtype_at(named)].nbytes
+
+
+@dataclass(frozen=True)
+class TensorExtent:
+    """A tensor's size along an axis, or the stride of that in elements, as an argument of its own: `int`."""
+
+    tensor: str
+    axis: int
+    is_stride: bool
+
+    def of(self, tensor: Any) -> int:
+        """The number, of a tensor of torch."""
+        return int((tensor.stride() if self.is_stride else tensor.shape)[self.axis])
 
 
 @dataclass(frozen=True)

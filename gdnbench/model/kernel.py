@@ -72,12 +72,11 @@ class Kernel:
         for name in (self.name, *self.presets):
             check_name(name)
         _check_arch(self.name, "since", self.since)
-        for name in self.params:
-            if not _PARAM_NAME.fullmatch(name):
-                raise DeclarationError(f"param {name}: a name is upper case, as in WARPS")
         if not isinstance(self.in_place, Mapping):
             raise DeclarationError('in_place: a mapping from outputs to inputs, as in {"new_state": "state"}')
         for name, param in self.params.items():
+            if not _PARAM_NAME.fullmatch(name):
+                raise DeclarationError(f"param {name}: a name is upper case, as in WARPS")
             for choice in param.choices:
                 if isinstance(choice, str) and not _CHOICE.fullmatch(choice):
                     said = f"the choice {choice!r} has a space or one of : , = / in it, or none at all"
@@ -157,14 +156,11 @@ _SWIZZLES, _PROMOTIONS = (0, 32, 64, 128), (0, 64, 128, 256)
 
 @dataclass(frozen=True)
 class TensorMap:
-    """An argument by which bulk tensor copies find a tensor: 128 bytes by value, as `<gdn/tensor_map.cuh>` has them.
-
-    DeclarationError is raised for another swizzle.
-    """
+    """An argument by which bulk tensor copies find a tensor: 128 bytes by value, as `<gdn/tensor_map.cuh>` has them."""
 
     tensor: str  # an input, an output or scratch
     box: tuple[int, ...] | Grid  # elements that a copy brings along each of its axes, or their function
-    swizzle: int = 128  # bytes of a row of the box in which pieces of 16 are exchanged; 0 for none
+    swizzle: int = 128  # bytes of a row of the box in which pieces of 16 are exchanged; 0 for none; others are refused
     promotion: PerCase = lambda _workload, _params: 128  # bytes that a copy brings into the L2 where it misses it, or 0
 
     def __post_init__(self) -> None:
@@ -296,6 +292,15 @@ class CuteKernel(CudaKernel):
     language: ClassVar[str] = "cute"
     source: str = "kernel.py"
     requires: tuple[Requirement, ...] = (Requirement("cutlass", "cute"),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutileKernel(CudaKernel):
+    """A kernel in cuTile, of tiles of the launch's tensors; its compiler decides how many threads a block has."""
+
+    language: ClassVar[str] = "cutile"
+    source: str = "kernel.py"
+    requires: tuple[Requirement, ...] = (Requirement("cuda.tile", "cutile"),)
 
 
 @dataclass(frozen=True, kw_only=True)

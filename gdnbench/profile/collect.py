@@ -16,7 +16,7 @@ from gdnbench.errors import GdnbenchError, UsageError
 from gdnbench.machine.gpus import alone_on
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Build, Gpu
-from gdnbench.model.kernel import CudaKernel, CuteKernel, TritonKernel
+from gdnbench.model.kernel import CudaKernel, CuteKernel, CutileKernel, TritonKernel
 from gdnbench.process.events import NoteMade, Observer
 from gdnbench.profile.files import make_folder, profile_name
 from gdnbench.profile.process import Instrumentation, check_left, choose_gpu, make_assignment, run_worker
@@ -122,9 +122,9 @@ def _limit_launches(catalog: Catalog, case: Case, wanted: int, note: Callable[[s
 def marked_launches(entry: CatalogEntry, case: Case, arch: str, launch: str = "") -> tuple[str, ...]:
     """The entries of the launches to stamp, in call order, or `launch`; UsageError if none has marks."""
     kernel, label = entry.kernel, case.label
-    if isinstance(kernel, CuteKernel):
-        shown = f"gdnbench inspect {label} --schedule"
-        raise UsageError(f"{label} is in CuTe DSL, in which there are no marks of phases", f"where it waits: {shown}")
+    if isinstance(kernel, CuteKernel | CutileKernel):
+        shown, language = f"gdnbench inspect {label} --schedule", "CuTe DSL" if kernel.language == "cute" else "cuTile"
+        raise UsageError(f"{label} is in {language}, in which there are no marks of phases", f"where it waits: {shown}")
     assert isinstance(kernel, CudaKernel)
     entries = [each.entry for each in kernel.launches]
     if launch and launch not in entries:

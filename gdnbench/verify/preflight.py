@@ -20,7 +20,7 @@ from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU, build_cases
 from gdnbench.errors import ExitCode, MachineError, UsageError
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU, Gpu
-from gdnbench.model.kernel import CudaKernel, CuteKernel, Kernel, TritonKernel
+from gdnbench.model.kernel import CudaKernel, CuteKernel, CutileKernel, Kernel, TritonKernel
 from gdnbench.model.op import VERIFY_SUITE, Op
 from gdnbench.model.sequences import HOW_TO_SAY, SequenceLayout, why_not_compared
 from gdnbench.model.status import Role, Status
@@ -110,8 +110,10 @@ def share_with_controls(cases: Sequence[Case], checked: PreflightVerdicts) -> No
 
 
 INTERPRETED = 2  # workloads of a series: interpreters are slow, and larger workloads run the same code
-_PTX = "the interpreter of PTX"
-INTERPRETERS: Mapping[type[Kernel], str] = {TritonKernel: "Triton's interpreter", CuteKernel: _PTX, CudaKernel: _PTX}
+INTERPRETERS: Mapping[type[Kernel], str] = {
+    **dict.fromkeys((CudaKernel, CuteKernel, CutileKernel), "the interpreter of PTX"),
+    TritonKernel: "Triton's interpreter",
+}
 """The interpreters that run kernels without a GPU."""
 
 
