@@ -17,11 +17,13 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.codegen.ahead import build_all
 from gdnbench.codegen.build import Job, build, build_key, compile_ptx
 from gdnbench.codegen.cache import load_build
-from gdnbench.errors import BuildError
+from gdnbench.codegen.cute import compile_cute
+from gdnbench.errors import BuildError, UsageError
 from gdnbench.exchange.schema import DTYPE_NAMES
-from gdnbench.model.case import arguments_of
+from gdnbench.model.case import Case, arguments_of
 from gdnbench.model.declaration import FACTS
 from gdnbench.model.kernel import launch_of
+from gdnbench.profile.collect import marked_launches
 
 cutlass = pytest.importorskip("cutlass", reason="no CuTe DSL here: pip install 'gdnbench[cute]'")
 pytestmark = pytest.mark.slow
@@ -52,8 +54,8 @@ WRONG = {
 }
 
 
-def _changed(root, change, name="decode-changed", entry=OURS):
-    write_changed(entry, name, root, change)
+def _changed(root, *changes, name="decode-changed", entry=OURS):
+    write_changed(entry, name, root, *changes)
     return load_catalog([default_roots()[0], root]).entries[name]
 
 
@@ -112,10 +114,44 @@ def _code(compiled):
     return [line for line in lines if line and not line.startswith((".loc", ".file", "//"))]
 
 
+MARKED = (
+    ("from cutlass import", "from .gdnbench.phases import PhaseClock\nfrom cutlass import"),
+    ("    rows = WARPS", '    clock = PhaseClock("load", "sums", "store")\n    rows = WARPS'),
+    ("    loads_first(B)\n", '    loads_first(B)\n    clock.mark("load", s[0], v_row)\n'),
+    ("    sk, sq, qk = sums\n", '    sk, sq, qk = sums\n    clock.mark("sums", sk)\n'),
+    ("    if lane == 0:\n", '    if lane == 0:\n        clock.mark("store")\n'),
+    ("delta * qk)).to(BFloat16)\n", "delta * qk)).to(BFloat16)\n    clock.end()\n"),
+)
+
+
+def test_marks_leave_code_in_a_stamped_build_alone(tmp_path):
+    """One stands in a branch, through which the clock goes as other values do."""
+    entry, bare = (_changed(tmp_path, *changes, name=f"decode-{len(changes)}") for changes in (MARKED, ()))
+    plain, stamped, noting = (
+        compile_cute(entry, PARAMS, decode_at(), "sm_90", stamped=stamped)[1] for stamped in range(3)
+    )
+    assert _code((plain,)) == _code(compile_ptx(bare, PARAMS, decode_at(), "sm_90")["gdn_decode_cute"])
+    assert (stamped.count("%clock"), noting.count("%clock")) == (5, 5)  # begin, three marks and end
+    assert ("gdnbench_phase_passes" in stamped, "gdnbench_phase_passes" in noting) == (False, True)
+    names = ", ".join(map(str, b"load, sums, store"))
+    assert re.search(rf"\.b8 gdnbench_phase_names\[\d+\] = \{{{names}", stamped)
+    assert marked_launches(entry, Case(entry.default, entry.op.default), "sm_90") == ("gdn_decode_cute",)
+    with pytest.raises(UsageError, match="has no marks") as caught:
+        marked_launches(bare, Case(bare.default, bare.op.default), "sm_90")
+    assert "import .gdnbench.phases" in caught.value.hint
+    assert {name for name, _ in entry.source_files()} == {"6/kernel.py", "6/variant.py"}
+
+
+def test_a_mark_of_another_phase_is_told(tmp_path):
+    entry = _changed(tmp_path, *MARKED[:3], ('mark("load"', 'mark("loads"'))
+    with pytest.raises(BuildError, match=r"kernel.py:\d+: error: there is no phase loads, there are load, sums, store"):
+        build(Job(entry, entry.default, decode_at(), "sm_90"))
+
+
 def test_it_is_interpreted_and_watched(tmp_path):
     root = tmp_path / "more"
-    _changed(root, ("own_part(new_state, Int64(row)", "own_part(new_state, Int64(row) + 1"), "decode-writes-past")
-    _changed(root, ("decay * s[i]", "s[i]"), "decode-forgets-not")
+    _changed(root, ("own_part(new_state, Int64(row)", "own_part(new_state, Int64(row) + 1"), name="decode-writes-past")
+    _changed(root, ("decay * s[i]", "s[i]"), name="decode-forgets-not")
     gdnbench = Gdnbench(tmp_path, (root,), in_process=True)
     names = "decode-cute,decode-cute:LANES=16:WARPS=16,decode-writes-past,decode-forgets-not"
     done = gdnbench("verify", "--kernel", names, "--quick", "--json")
@@ -257,7 +293,7 @@ def test_a_gpu_without_the_instructions_is_named(entry):
 def test_what_the_interpreter_does_not_know_is_named(tmp_path):
     shift = "{ .reg .b32 t; mov.b32 t, 0; tcgen05.shift.cta_group::1.down [t]; }"
     change = ('f"tcgen05.fence::{way}_thread_sync;"', f'"{shift}"')
-    entry = _changed(tmp_path, change, "nvfp4-gemm-shifts", GEMM)
+    entry = _changed(tmp_path, change, name="nvfp4-gemm-shifts", entry=GEMM)
     done = Gdnbench(tmp_path, (tmp_path,), in_process=True)("verify", entry.kernel.name, "--quick")
     assert "`tcgen05.shift.cta_group::1.down` cannot be interpreted" in done.out, done
 

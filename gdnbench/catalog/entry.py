@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 HEADERS = Path(__file__).parents[1] / "include"
 """Headers that gdnbench brings to kernels: `#include <gdnbench/phases.cuh>`."""
 
-PHASES = "gdnbench/phases.cuh"
-"""The header whose marks are empty in a build that is timed."""
+PHASES = ("gdnbench/phases.cuh", "gdnbench/phases.py")
+"""The header and the file for CuTe DSL whose marks are empty in a build that is timed."""
 
 _DIRECTIVE = re.compile(rb'^[ \t]*#[ \t]*include\b[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|\w)', re.MULTILINE)
 
@@ -263,7 +263,7 @@ class CatalogEntry:
         """The files that a source in CUDA C++, Triton or CuTe DSL includes or imports, without the marks of phases."""
         if not isinstance(self.kernel, CudaKernel | TritonKernel):
             return []
-        return [each for each in included_files(self.source, self.include_path) if each[0] != PHASES]
+        return [each for each in included_files(self.source, self.include_path) if each[0] not in PHASES]
 
     def source_files(self) -> list[tuple[str, Path]]:
         """The files that the kernel's code is made of, by name: `v4/kernel.cu` of its folder, then those of others."""

@@ -109,7 +109,8 @@ _WITH_PTX: Mapping[type[Kernel], Any] = {CuteKernel: compile_cute, CutileKernel:
 def _compile(job: Job) -> CompiledCode:
     what = job.entry, job.variant.params, job.workload, job.arch
     if compile_both := _WITH_PTX.get(type(job.entry.kernel)):
-        code: CompiledCode = compile_both(*what, launch=job.launch)[0]
+        more = {"stamped": job.stamped} if isinstance(job.entry.kernel, CuteKernel) else {}
+        code: CompiledCode = compile_both(*what, launch=job.launch, **more)[0]
         return code
     if isinstance(job.entry.kernel, CudaKernel):
         return compile_cuda(*what, launch=job.launch, stamped=job.stamped)
@@ -162,7 +163,7 @@ def build_key(
     """
     match kernel := entry.kernel:
         case CuteKernel():
-            compiler = cute.fingerprint(launch_of(kernel, launch), kernel.name, params, workload)
+            compiler = cute.fingerprint(launch_of(kernel, launch), kernel.name, params, workload, stamped=stamped)
         case CutileKernel():
             compiler = cutile.fingerprint(launch_of(kernel, launch), kernel.name, params, workload)
         case CudaKernel():

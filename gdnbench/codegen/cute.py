@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
+from hashlib import sha256
 from inspect import signature
 from typing import Any
 
-from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.catalog.entry import HEADERS, PHASES, CatalogEntry
 from gdnbench.codegen.nvrtc import WAIT, CompiledCode, target_of
 from gdnbench.codegen.triton import arguments_taken, compiler_facts, constants_of, load_function, options_of
 from gdnbench.errors import BuildError, raised_at
@@ -29,15 +31,21 @@ _OPTIONS = {"block": "block", "shared_bytes": "shared_bytes"}
 _ALIGNED_TO = 16
 
 
-def fingerprint(launch: CudaLaunch, kernel: str, params: Params, workload: Workload) -> dict[str, Any]:
+def fingerprint(
+    launch: CudaLaunch, kernel: str, params: Params, workload: Workload, *, stamped: int = 0
+) -> dict[str, Any]:
     """Returns what besides the sources decides the code, loading no compiler; raises BuildError as `options_of`."""
-    return compiler_facts(PACKAGE, _VARIABLES, options_of(launch, kernel, params, workload, _OPTIONS))
+    facts = compiler_facts(PACKAGE, _VARIABLES, options_of(launch, kernel, params, workload, _OPTIONS))
+    marks = {"stamped": stamped, "phases": sha256((HEADERS / PHASES[1]).read_bytes()).hexdigest()}
+    return facts | (marks if stamped else {})
 
 
 def compile_cute(
-    entry: CatalogEntry, params: Params, workload: Workload, arch: str, *, launch: str = ""
+    entry: CatalogEntry, params: Params, workload: Workload, arch: str, *, launch: str = "", stamped: int = 0
 ) -> tuple[CompiledCode, str]:
     """Compiles a launch of a kernel, by default the first, for a target such as `sm_90`; returns its code and PTX.
+
+    `stamped` is what its marks do, as of `compile_cuda`.
 
     Raises:
         BuildError: if the source fails to load, the DSL rejects it, it takes other arguments than its launch gives, it
@@ -48,6 +56,9 @@ def compile_cute(
     options = options_of(chosen, entry.kernel.name, params, workload, _OPTIONS)
     load_dsl()
     function = load_function(entry, chosen.entry)
+    for name, module in sys.modules.items():
+        if name.endswith(".gdnbench.phases"):
+            module.STAMPED = stamped  # type: ignore[attr-defined]
     if not hasattr(function, "set_name_prefix"):
         kind = type(function).__name__
         raise BuildError(f"{chosen.entry} in {entry.source} is a {kind}, not a kernel", "decorate it with @cute.kernel")

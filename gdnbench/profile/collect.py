@@ -16,7 +16,7 @@ from gdnbench.errors import GdnbenchError, UsageError
 from gdnbench.machine.gpus import alone_on
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Build, Gpu
-from gdnbench.model.kernel import CudaKernel, CuteKernel, CutileKernel, TritonKernel
+from gdnbench.model.kernel import CudaKernel, CutileKernel, TritonKernel
 from gdnbench.process.events import NoteMade, Observer
 from gdnbench.profile.files import make_folder, profile_name
 from gdnbench.profile.process import Instrumentation, check_left, choose_gpu, make_assignment, run_worker
@@ -122,9 +122,9 @@ def _limit_launches(catalog: Catalog, case: Case, wanted: int, note: Callable[[s
 def marked_launches(entry: CatalogEntry, case: Case, arch: str, launch: str = "") -> tuple[str, ...]:
     """The entries of the launches to stamp, in call order, or `launch`; UsageError if none has marks."""
     kernel, label = entry.kernel, case.label
-    if isinstance(kernel, CuteKernel | CutileKernel):
-        shown, language = f"gdnbench inspect {label} --schedule", "CuTe DSL" if kernel.language == "cute" else "cuTile"
-        raise UsageError(f"{label} is in {language}, in which there are no marks of phases", f"where it waits: {shown}")
+    if isinstance(kernel, CutileKernel):
+        shown = f"gdnbench inspect {label} --schedule"
+        raise UsageError(f"{label} is in cuTile, in which there are no marks of phases", f"where it waits: {shown}")
     assert isinstance(kernel, CudaKernel)
     entries = [each.entry for each in kernel.launches]
     if launch and launch not in entries:
@@ -134,9 +134,10 @@ def marked_launches(entry: CatalogEntry, case: Case, arch: str, launch: str = ""
     if any(_NAMES in Path(stamped.cubin).read_bytes() for _, stamped in built.values()):
         marked = [name for name, (plain, stamped) in built.items() if _clock_reads(stamped) > _clock_reads(plain)]
     if not marked:
+        how = "include <gdnbench/phases.cuh> in" if entry.source.suffix == ".cu" else "import .gdnbench.phases in"
         raise UsageError(
             f"{label} has no marks of phases",
-            f"include <gdnbench/phases.cuh> in {entry.source}, whose first lines say how, or do as decode-v4 does",
+            f"{how} {entry.source}, whose first lines say how, or do as decode-v4 does",
         )
     if launch and launch not in marked:
         raise UsageError(

@@ -64,10 +64,10 @@ def proton(
     the kernel's scopes (`with trace.scope("update")`). What that costs shows beside the
     kernel's plain time. The trace stays in profiles/proton, for Perfetto.
 
-    A CUDA kernel is compiled again with its marks as clock reads, checked against the
-    oracle, launched cold, and timed beside itself without them: what stamping costs
-    is shown. Marks are lines of <gdnbench/phases.cuh> in the kernel; else they are
-    nothing. Of a kernel of several launches, each is stamped by itself, in whole
+    A kernel in CUDA or CuTe DSL is compiled again with its marks as clock reads, checked
+    against the oracle, launched cold, and timed beside itself without them: what stamping
+    costs is shown. Marks are lines of <gdnbench/phases.cuh> in the kernel, or of its
+    phases.py; else they are nothing. Of a kernel of several launches, each is stamped by itself, in whole
     calls. The stamps stay in profiles/phases.
     """
     from gdnbench.catalog.catalog import load_catalog
