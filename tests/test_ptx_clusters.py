@@ -163,3 +163,10 @@ def test_where_flags_may_hold_a_block_back_its_end_is_not_watched():
     body = "arrive(); wait(); if (threadIdx.x == 0) { a[rank] = get(given, (rank + 1) % 4); atomicAdd(a + 4, 1.f); }"
     body = "if (threadIdx.x == 0) given[0] = 1.f;" + body
     assert findings(source(body), np.zeros(5, dtype=np.float32), 0, blocks=(4, 1, 1)) == []
+
+
+def test_a_blocks_own_addresses_have_its_rank_above_them():
+    a = np.zeros(8, dtype=np.float32)
+    body = "given[0] = 7.f; a[blockIdx.x] = given[0] + 10.f * ((unsigned)__cvta_generic_to_shared(given) >> 24 > 0);"
+    assert run(source(body), a, 0, blocks=(8, 1, 1), threads=1)[0] == ()
+    np.testing.assert_array_equal(a, [7, 17, 17, 17] * 2)

@@ -50,11 +50,16 @@ def line(slot):
     return source().split(SLOTS[slot])[0].count("\n") + 1
 
 
-def found(text, rows=ROWS, box=(64, BOX), swizzle=128):
+def found(text, rows=ROWS, box=(64, BOX), swizzle=128, **launch):
     values = np.random.default_rng(1).integers(1, 256, ROWS * COLUMNS, dtype=np.uint8)
     matrix = Tensor("`x`", values)
     mapped = MappedTensor(matrix, (rows, COLUMNS), box, 1, swizzle)
-    return findings(text, mapped, matrix, np.zeros(64 * BOX, np.uint8), arch="compute_90a", unwritten=(2,))
+    return findings(text, mapped, matrix, np.zeros(64 * BOX, np.uint8), arch="compute_90a", unwritten=(2,), **launch)
+
+
+def test_one_block_of_a_cluster_may_bring_a_box_alone():
+    text = source(begin=f"if (blockIdx.x > 0) return; {SLOTS['begin']}").replace("void k", "void __cluster_dims__(2) k")
+    assert found(text, blocks=(2, 1, 1)) == []
 
 
 def test_a_box_that_is_waited_for_is_no_fault():

@@ -13,7 +13,7 @@ from gdnbench.ptx.numbers import BITS, DTYPES, Array, IntArray, Mask, holder_of,
 from gdnbench.ptx.ordering import EarlierLaunches, Ordering
 from gdnbench.ptx.program import WARP, WIDTHS, Fault, FaultLog, LaunchGrid, Operand, Program, PtxInstruction, unknown
 from gdnbench.ptx.registers import special
-from gdnbench.ptx.segments import SHARED_WINDOW, MemorySegment, PendingRead, SectorCounts
+from gdnbench.ptx.segments import PEER_BITS, SHARED_WINDOW, MemorySegment, PendingRead, SectorCounts
 from gdnbench.ptx.tensor_memory import Commits, TensorMemory
 from gdnbench.ptx.wgmma_registers import Flights
 
@@ -201,7 +201,16 @@ class Machine:
         """Returns the addresses that an operand in brackets names; shape (n,), bytes."""
         kind = self.program.registers.get(operand.text, "b64")
         base = self.read(Operand(operand.text), kind if WIDTHS[kind] >= 4 else "b32").astype(np.int64)
-        return np.broadcast_to(base + operand.offset, self.lanes.shape)
+        places = np.broadcast_to(base + operand.offset, self.lanes.shape)
+        if self.program.cluster == 1:
+            return places
+        above = (places & ~np.int64(SHARED_WINDOW)) >> PEER_BITS << PEER_BITS
+        return np.where(above == self.own_ranks(), places - above, places)
+
+    def own_ranks(self) -> IntArray:
+        """Returns what a cluster's running lanes find above the bits of shared addresses of their own blocks."""
+        ranks = self.ranks(self.lanes)
+        return np.where(ranks > 0, ranks + 1 << PEER_BITS, 0)
 
     def parameter(self, operand: Operand, nbytes: int) -> bytes:
         """Returns `nbytes` bytes of a kernel's parameter."""

@@ -70,10 +70,11 @@ class Memory:
         watch = PeerWatch(clusters, program, machine.grid.threads, machine.findings)
         self._peers = watch if are_watched else None
 
-    def address_of(self, name: str) -> int | None:
-        """Returns a variable's address in its own space, or None if it is unknown."""
+    def address_of(self, name: str) -> IntArray | int | None:
+        """Returns a variable's address in its own space, in a cluster for each running lane; None if it is unknown."""
         if name in self._shared_places:
-            return FIRST_SHARED + self._shared_places[name]
+            own = self._machine.own_ranks() if self._machine.program.cluster > 1 else 0
+            return FIRST_SHARED + self._shared_places[name] + own
         return self._local_places.get(name, self._variables.get(name))
 
     def load(self, space: str, access: Access) -> Array:

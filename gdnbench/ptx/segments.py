@@ -17,7 +17,9 @@ FIRST_SHARED = 1024
 TENSOR_BITS = 40
 """Each tensor has 2^40 addresses of its own, so that an access beside one hits no other."""
 PEER_BITS = 24
-"""Bits of a shared address in a block. Above stands the block's rank in its cluster, plus one; 0 for its own block."""
+"""Bits of a shared address in a block. Above stands the block's rank in its cluster, plus one; 0 for its own block.
+
+In the first block of a cluster that is what an address of its own is, as on a GPU; in others it has the rank, too."""
 SHARED_WINDOW, LOCAL_WINDOW = 1 << 56, 1 << 57
 """Bits that mark generic addresses of shared and of local memory."""
 

@@ -364,7 +364,7 @@ def _one_a_block(blocks: IntArray, sizes: IntArray) -> Iterator[IntArray]:
     order = np.argsort(blocks, kind="stable")
     first = np.searchsorted(blocks[order], blocks[order])
     _, group = np.unique(np.stack([np.arange(len(order)) - first, sizes[order]]), axis=1, return_inverse=True)
-    for number in range(int(group.max()) + 1):
+    for number in range(int(group.max(initial=-1)) + 1):
         yield order[group.ravel() == number]
 
 
