@@ -105,7 +105,7 @@ def test_a_library_is_called_so_that_it_computes_the_op(monkeypatch, name, gate)
     assert failures_with(monkeypatch, CATALOG.entries[name], LIBRARIES[name], "typical", axes) == []
 
 
-@pytest.mark.parametrize("name", ["kda-prefill-cudnn", "kda-prefill-v3", "kda-prefill-v4"])
+@pytest.mark.parametrize("name", ["kda-prefill-cudnn", "kda-prefill-v3", "kda-prefill-v4", "kda-prefill-v5"])
 def test_a_kernel_takes_no_softplus_that_it_would_compute_as_a_bounded_gate(name):
     check = CATALOG.entries[name].kernel.check
     assert not check(OP.workload({"lengths": (64,)}))
@@ -114,10 +114,10 @@ def test_a_kernel_takes_no_softplus_that_it_would_compute_as_a_bounded_gate(name
 
 
 KERNELS = [f"kda-prefill-{each}" for each in ["v1", "v1:WARPS=4:STAGES=2", "v2", "v2:PLACES=2", "triton", "reference"]]
-OF_BOUNDED = ["kda-prefill-v3:PLACES=2", "kda-prefill-v4:PLACES=2:AHEAD=1", *KERNELS]
+OF_BOUNDED = ["kda-prefill-v3:PLACES=2", "kda-prefill-v4:PLACES=2:AHEAD=1", "kda-prefill-v5:PLACES=2", *KERNELS]
 CASES = [
     *((each, shape) for shape in ("lengths=3 gate=softplus --quick", "lengths=1 gate=softplus") for each in KERNELS),
-    *((each, "lengths=260 gate=bounded --quick") for each in ("kda-prefill-v3", "kda-prefill-v4")),
+    *((each, "lengths=260 gate=bounded --quick") for each in ("kda-prefill-v3", "kda-prefill-v4", "kda-prefill-v5")),
     *((each, "lengths=67+0+3 gate=bounded") for each in OF_BOUNDED),
 ]
 
@@ -127,7 +127,7 @@ def test_kernels_are_right_where_there_is_no_gpu(request, kernel, shape):
     assert gate_statuses(request, kernel, "heads=h1", *shape.split()) == {"ok"}
 
 
-@pytest.mark.parametrize("kernel", [f"kda-prefill-{each}:MOST_HEADS=16" for each in ("v2", "v3", "v4")])
+@pytest.mark.parametrize("kernel", [f"kda-prefill-{each}:MOST_HEADS=16" for each in ("v2", "v3", "v4", "v5")])
 def test_where_heads_leave_a_group_short_v2_leaves_a_counter_that_misleads_its_next_launch(request, kernel):
     found = gate_statuses(request, kernel, "H=17", "lengths=1", "--quick")
     assert found == ({"unsafe"} if "v2" in kernel else {"ok"})
