@@ -170,3 +170,31 @@ def test_a_blocks_own_addresses_have_its_rank_above_them():
     body = "given[0] = 7.f; a[blockIdx.x] = given[0] + 10.f * ((unsigned)__cvta_generic_to_shared(given) >> 24 > 0);"
     assert run(source(body), a, 0, blocks=(8, 1, 1), threads=1)[0] == ()
     np.testing.assert_array_equal(a, [7, 17, 17, 17] * 2)
+
+
+# The first block copies twice, so that the one that writes to it has waited for fewer copies of its own.
+COPIES = r"""
+  __shared__ __align__(16) float into[4];
+  __shared__ unsigned long long barrier;
+  const unsigned at = (unsigned)__cvta_generic_to_shared(&barrier), to = (unsigned)__cvta_generic_to_shared(into);
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared.b64 [%0], 1; fence.mbarrier_init.release.cluster;" :: "r"(at) : "memory");
+    for (int i = 0; i < 1 + (rank == 0); ++i) {
+      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 16;\n"
+                   "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%1], [%2], 16, [%0];"
+                   :: "r"(at), "r"(to), "l"(a) : "memory");
+      if (AWAITED)
+      asm volatile("{ .reg .pred done;\nagain: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                   "@!done bra again; }" :: "r"(at), "r"(i) : "memory");
+    }
+  }
+  arrive(); wait();
+  if (threadIdx.x == 0) put(into, (rank + 1) % 4, 1.f);
+  arrive(); wait();
+"""
+
+
+@pytest.mark.parametrize(("awaited", "races"), [("true", False), ("i == 0", True)])
+def test_a_cluster_knows_for_which_copies_its_blocks_have_waited(awaited, races):
+    found = findings(source(COPIES, awaited=awaited), np.zeros(4, dtype=np.float32), 0, blocks=(4, 1, 1))
+    assert {kind for kind, _, _ in found} == ({"RACE"} if races else set()), found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from gdnbench.ptx.program import BARRIERS, Fault, FaultLog, Program
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gdnbench.ptx.numbers import IntArray, Mask
 
 
@@ -129,11 +132,13 @@ class ClusterBarriers:
     may still race with what they did between arrival and wait.
     """
 
-    def __init__(self, lanes: int, threads: int) -> None:
-        """Makes the barriers of `lanes` lanes, in clusters of `threads` threads."""
-        self._threads = threads
-        clusters = lanes // threads
-        self._cluster = np.arange(lanes) // threads
+    def __init__(self, lanes: int, threads: int, blocks: int) -> None:
+        """Makes the barriers of `lanes` lanes, in clusters of `blocks` blocks of `threads` threads."""
+        self._threads, self._shape = threads * blocks, (-1, blocks, threads)
+        clusters = lanes // self._threads
+        self._cluster = np.arange(lanes) // self._threads
+        # By address of an mbarrier, shape (clusters, blocks): its phases that are complete, as the cluster knows
+        self.told: dict[int, IntArray] = defaultdict(lambda: np.zeros((clusters, blocks), dtype=np.int64))
         self._phase = np.zeros(clusters, dtype=np.int64)
         self._arrivals = np.zeros(clusters, dtype=np.int64)
         self._awaited = np.zeros(lanes, dtype=np.int64)  # phases that are complete once the lane's is
@@ -170,9 +175,12 @@ class ClusterBarriers:
         """Returns whether the phases at which lanes arrived are complete."""
         return np.asarray(self._phase[self._cluster[lanes]] >= self._awaited[lanes])
 
-    def learn(self, lanes: IntArray) -> None:
-        """Records that lanes waited until the phases at which they arrived were complete."""
+    def learn(self, lanes: IntArray, phases_known: Mapping[int, IntArray]) -> None:
+        """Records that lanes waited for the phases at which they arrived; what a block knows, its cluster then does."""
         self.known[lanes] = np.maximum(self.known[lanes], self._awaited[lanes])
+        clusters = np.unique(self._cluster[lanes])
+        for barrier, known in phases_known.items():
+            self.told[barrier][clusters] = known.reshape(self._shape)[clusters].max(axis=2)
 
     def came_after(self, lanes: IntArray, times: IntArray, phases: int) -> Mask:
         """Returns whether lanes arrived at the last of `phases` phases after what they did in steps `times`."""

@@ -107,10 +107,10 @@ class Ordering:
         self.fenced = np.zeros(lanes, dtype=np.int64)  # step of the last memory fence
         self._signalled = np.zeros((lanes // threads, self._warps), dtype=np.int64)
         self._has_observed = np.zeros(lanes, dtype=bool)
-        self.clusters = ClusterBarriers(lanes, threads * cluster)
+        self.clusters = ClusterBarriers(lanes, threads, cluster)
         # By address of an mbarrier, how many phases the lane knows to be complete
         self.phases_known: dict[int, IntArray] = {}
-        self.transactions: list[tuple[int, int]] = []
+        self.transactions: list[tuple[int, int, int]] = []
         self._brought: dict[int, dict[int, IntArray]] = {}
         self._left: dict[int, IntArray] = {}  # by mbarrier: shape (blocks, 16)
         self._arriving: dict[int, list[tuple[IntArray, IntArray, int]]] = {}  # by mbarrier: lanes, phases, step
@@ -156,9 +156,9 @@ class Ordering:
         """Returns whether accesses of `others` precede what lanes do now by the barrier of their cluster."""
         return self.clusters.is_ordered(lanes, others - self._first_lane, times)
 
-    def begin_transaction(self, barrier: int, phase: int) -> int:
-        """Returns the number of a new bulk copy that completes with a phase of the mbarrier at address `barrier`."""
-        self.transactions.append((barrier, phase))
+    def begin_transaction(self, block: int, barrier: int, phase: int) -> int:
+        """Returns the number of a new bulk copy that completes with a phase of a block's mbarrier at that address."""
+        self.transactions.append((barrier, phase, block))
         return len(self.transactions) - 1
 
     def arrive_after_copies(self, lanes: IntArray, barrier: int, phases: IntArray) -> None:
@@ -345,15 +345,15 @@ class Ordering:
             published = np.where(same_warp, np.maximum(self.published[local], self.shown[local]), self.published[local])
             has_met = mine | self.is_ordered(lanes[own], owners[own], times[own])
             done[own] = has_met & (times[own] <= np.where(mine, self.copies_done[local], published))
-        bulk = np.flatnonzero(~own)
-        if not len(bulk):
+        if not len(bulk := np.flatnonzero(~own)):
             return done
         numbers, which = np.unique(owners[bulk], return_inverse=True)
         begun = np.array([self.transactions[int(number)] for number in numbers], dtype=np.int64)[which.ravel()]
-        for barrier in np.unique(begun[:, 0]):
+        for barrier in set(begun[:, 0].tolist()) & self.phases_known.keys():
             these = begun[:, 0] == barrier
-            known = self.phases_known.get(int(barrier))
-            done[bulk[these]] = known is not None and known[lanes[bulk[these]]] > begun[these, 1]
+            who, phases, blocks = lanes[bulk[these]], *begun[these, 1:].T
+            own, told = self.phases_known[barrier][who], self.clusters.told[barrier].ravel()[blocks]
+            done[bulk[these]] = np.where(who // self.threads == blocks, own, told) > phases
         return done
 
 

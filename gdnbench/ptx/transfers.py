@@ -316,6 +316,8 @@ def _load_boxes(machine: Machine, instruction: PtxInstruction) -> None:
     for rank in range(machine.program.cluster):
         # What comes into another block's memory is taken to be brought by the same thread of that block.
         named = np.flatnonzero(masks >> rank & 1)
+        if not len(named):
+            continue
         to = machine.in_cluster(lanes, rank)
         for these in (named[each] for each in _one_a_block(machine.block[lanes[named]], np.zeros_like(named))):
             pieces = boxes.of(these).pieces(targets[these])
@@ -348,8 +350,10 @@ def _copy_pieces(
     """
     blocks, begin = machine.block[lanes], machine.ordering.begin_transaction
     named = [(int(each), machine.mbarrier(int(each))) for each in barriers]
-    phases = (int(mbarrier.phase[block]) for (_, mbarrier), block in zip(named, blocks, strict=True))
-    transactions = np.array([begin(address, phase) for (address, _), phase in zip(named, phases, strict=True)])
+    of_blocks = zip(blocks, named, strict=True)
+    transactions = np.array(
+        [begin(each, address, int(mbarrier.phase[each])) for each, (address, mbarrier) in of_blocks]
+    )
     count = pieces[0].shape[1]
     every, (sources, targets, taken) = np.repeat(lanes, count), (each.ravel() for each in pieces)
     reads, writes = (Access(every, each, 1, nbytes, machine.step, instruction) for each in (sources, targets))

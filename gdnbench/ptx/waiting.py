@@ -23,7 +23,7 @@ def _cluster_barrier(machine: Machine, instruction: PtxInstruction) -> int | Non
         machine.cluster_barriers_changed()
         return None
     done = barrier.is_complete(lanes)
-    barrier.learn(lanes[done])
+    barrier.learn(lanes[done], machine.ordering.phases_known)
     if done.all():
         return None
     machine.wait(lanes[~done], LaneState.AT_CLUSTER)
