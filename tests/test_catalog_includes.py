@@ -17,6 +17,7 @@ from gdnbench.model.case import CodeState, same_sources
 
 SLOTS = list(product(("decode-split", "verify-rollback", "verify-tree"), ("floor-copy", "floor-empty", "v1")))
 SHARED = "nvfp4-gemm-v3 nvfp4-dual-gemm-v1 nvfp4-grouped-gemm-v1"
+RING = "nvfp4-gemm-v4 nvfp4-dual-gemm-v2 nvfp4-grouped-gemm-v2"
 STATES = [
     *product(("decode-pool", "kda-decode", "verify"), ("floor-copy", "floor-empty", "v1", "v2")),
     ("verify", "v3"),
@@ -39,9 +40,10 @@ def copied(tmp_path_factory):
         ("include/gdn/cluster.cuh", "fp8-gemm-pos-v3 kda-layer-v1"),
         (
             "include/gdn/products.cuh",
-            f"fp8-gemm-pos-v1 fp8-gemm-pos-v2 fp8-gemm-pos-v3 nvfp4-gemm-v1 nvfp4-gemm-v2 {SHARED}",
+            f"fp8-gemm-pos-v1 fp8-gemm-pos-v2 fp8-gemm-pos-v3 nvfp4-gemm-v1 nvfp4-gemm-v2 {SHARED} {RING}",
         ),
         ("nvfp4-gemm/shares.cuh", SHARED),
+        ("nvfp4-gemm/ring.cuh", RING),
         ("include/gdn/channel_decays.cuh", " ".join(["kda-decode-v2", "kda-verify-v2", *CHANNELS])),
         ("include/gdn/state_rows.cuh", " ".join([*CHANNELS, *(f"{op}-{each}" for op, each in STATES)])),
         ("fp8-gemm-pos/persistent.cuh", "fp8-gemm-pos-v1 fp8-gemm-pos-v2"),

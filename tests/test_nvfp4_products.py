@@ -310,13 +310,19 @@ KERNELS = {
     GROUPED: ("scaled", "upcast", "floor-read"),
 }
 WITH_PARAMS = {
-    GEMM: ("scaled:BN=256:BK=128", "upcast:BM=16:BN=128:BK=256:SPLIT=1", "upcast:BM=64:BK=64:SPLIT=8", "v3:BLOCKS=3"),
+    GEMM: (
+        "scaled:BN=256:BK=128",
+        "upcast:BM=16:BN=128:BK=256:SPLIT=1",
+        "upcast:BM=64:BK=64:SPLIT=8",
+        "v3:BLOCKS=3",
+        "v4",
+    ),
     GEMV: (
         *("triton:BM=16:BK=512", "triton:BM=1:BK=4096", "v2:WARPS=4:AHEAD=6:BLOCKS=1"),
         *("v2:HELD=1:WARPS=4:BLOCKS=1", "v3:WARPS=4:EACH=2:RING=1:BLOCKS=1", "floor-read:WARPS=2:EACH=1"),
     ),
-    DUAL: ("scaled:BN=32:BK=128", "upcast:BM=16:BN=128:BK=128", "floor-read:WARPS=32:EACH=1", "v1:BLOCKS=3"),
-    GROUPED: ("scaled:BN=32:BK=128", "upcast:BM=16:BN=128:BK=64", "floor-read:WARPS=32:EACH=1", "v1:BLOCKS=3"),
+    DUAL: ("scaled:BN=32:BK=128", "upcast:BM=16:BN=128:BK=128", "floor-read:WARPS=32:EACH=1", "v1:BLOCKS=3", "v2"),
+    GROUPED: ("scaled:BN=32:BK=128", "upcast:BM=16:BN=128:BK=64", "floor-read:WARPS=32:EACH=1", "v1:BLOCKS=3", "v2"),
 }
 TRIED = [
     *((op, kernel, PLAIN[op], FIRST if kernel == "floor-read" else ALL) for op in OPS for kernel in KERNELS[op]),
@@ -334,6 +340,8 @@ TRIED = [
     (GEMM, "v1:BN=128:SPLIT=1", OTHER[GEMM], FIRST),
     (GEMM, "v1:BN=128:SPLIT=1:STAGES=2:AHEAD=3", "M=1 N=16 K=512 L=1 plain", FIRST),  # rings go round
     (GEMM, "v2:SPLIT=1:AHEAD=3", "M=3 N=48 K=512 L=1 tiled", FIRST),
+    (GEMM, "v4:SPLIT=3:HELPERS=2:HELPED=3", "M=130 N=272 K=1024 L=2 plain", FIRST),  # parts of two steps and of one
+    (GROUPED, "v2:BLOCKS=3", "rows=65+80+100+30+200 N=272 K=256 plain", FIRST),  # products of all widths
 ]
 WRONG, UNSAFE = "wrong-numbers", "unsafe"
 # Stages are filled again; and K is in two parts.
@@ -396,8 +404,12 @@ SPOILED = {
     ),
     "the first group's scales for all": (GROUPED, "scaled", "sfb += group", "sfb += 0", WRONG),
     "a flag that is read too early": (DUAL, "v1:BLOCKS=3", "__syncthreads();\n  if (!is", "if (!is", UNSAFE),
-    "the first scales": (GROUPED, "v1:BLOCKS=3", "scales + matrix * rows_sfb", "scales + 0 * rows_sfb", WRONG),
+    "the first scales": (GROUPED, "v2", "sfb + tile.group * rows_sfb", "sfb + 0 * rows_sfb", WRONG),
     "the tile after the last one that is told": (GEMM, "v3:BLOCKS=3", "number % TILES] =", "0] =", UNSAFE),
+    "sums that other blocks have not stored yet": (
+        *(GEMM, "v4", "meanwhile();\n  if (PARTS > 1) synchronise_cluster();", "meanwhile();", UNSAFE),
+    ),
+    "the scale of the word before": (DUAL, "v2", "? twice<1>(scales)", "? twice<0>(scales)", WRONG),
 }  # fmt: skip
 
 
