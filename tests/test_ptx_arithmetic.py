@@ -374,7 +374,7 @@ UNKNOWN = {
     "a sum in another block's shared memory": 'asm volatile("red.shared::cluster.add.u32 [%0], 1;" :: "r"(v));',
     "a tensor copy": 'asm volatile("cp.async.bulk.prefetch.tensor.1d.L2.global.tile [%0, {%1}];" :: "l"(x), "r"(0));',
     "a matrix product": (
-        'float f[4] = {}; asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 '
+        'float f[4] = {}; asm volatile("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 '
         '{%0,%1,%2,%3}, {%4,%4,%4,%4}, {%4,%4}, {%0,%1,%2,%3};" : "+f"(f[0]), "+f"(f[1]), '
         '"+f"(f[2]), "+f"(f[3]) : "r"(v)); v = f[0];'
     ),

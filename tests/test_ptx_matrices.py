@@ -13,7 +13,8 @@ __device__ __forceinline__ u32 at(const void* p) { return (u32)__cvta_generic_to
 """
 
 # Operands are taken from global memory word by word, by the layout that the PTX ISA draws: x is A, 16 rows of K, and y
-# is the transpose of B, 8 rows of K, both of 16-bit floats; z is C and then D, 16 rows of 8 in fp32; one a warp.
+# is the transpose of B, 8 rows of K, both of 16-bit floats, or half as many tf32; z is C and then D, 16 rows of 8 in
+# fp32; one a warp.
 PRODUCT = """
 extern "C" __global__ void product_{kind}_{K}(const u32* x, const u32* y, float* z) {{
   const int lane = threadIdx.x % 32, warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -39,8 +40,9 @@ OPERANDS = {
 def mma(kind, k):
     """The statement; its sums are c0[0], c0[1], c1[0] and c1[1]."""
     names, values = OPERANDS[k]
+    form = f"m16n8k{8 if kind == 'tf32' else k}.row.col.f32.{kind}.{kind}.f32"
     return (
-        f'asm volatile("mma.sync.aligned.m16n8k{k}.row.col.f32.{kind}.{kind}.f32 {{%0,%1,%2,%3}}, {names}, '
+        f'asm volatile("mma.sync.aligned.{form} {{%0,%1,%2,%3}}, {names}, '
         f'{{%0,%1,%2,%3}};" : "+f"(c0[0]), "+f"(c0[1]), "+f"(c1[0]), "+f"(c1[1]) : {values});'
     )
 
@@ -88,7 +90,7 @@ MOVMATRIX = (
     '    u32 v; asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(v) : "r"(x[n * 32 + lane]));\n'
     "    z[n * 32 + lane] = v;\n  }"
 )
-PRODUCTS = [(kind, k) for kind in ("bf16", "f16") for k in (16, 8)]
+PRODUCTS = [*((kind, k) for kind in ("bf16", "f16") for k in (16, 8)), ("tf32", 16)]
 SOURCE = (
     HEAD
     + "".join(PRODUCT.format(kind=kind, K=k, product=f"{FROM_GLOBAL[k]}\n  {mma(kind, k)}") for kind, k in PRODUCTS)
@@ -97,13 +99,14 @@ SOURCE = (
 )
 BLOCKS, WARPS = 3, 6
 """Of two warps each; they are all that the kernels above are run for."""
-TORCH = {"bf16": torch.bfloat16, "f16": torch.float16}
+TORCH = {"bf16": torch.bfloat16, "f16": torch.float16, "tf32": torch.float32}
 
 
 def drawn(kind, k, *, integers=False, seed=1):
     """A, the transpose of B, and C, of every warp; 16-bit floats as bits. Sums of small integers are always exact."""
     draw = torch.Generator().manual_seed(seed)
-    shapes = ((WARPS, 16, k), (WARPS, 8, k), (WARPS, 16, 8))
+    elements = k // 2 if kind == "tf32" else k
+    shapes = ((WARPS, 16, elements), (WARPS, 8, elements), (WARPS, 16, 8))
     a, b, c = (
         torch.randint(-9, 10, shape, generator=draw).float() if integers else torch.randn(shape, generator=draw)
         for shape in shapes
@@ -112,6 +115,8 @@ def drawn(kind, k, *, integers=False, seed=1):
 
 
 def wide(kind, bits):
+    if kind == "tf32":  # the last 13 bits are left out
+        return (bits.view(np.uint32) & 0xFFFFE000).view(np.float32).astype(float)
     return torch.from_numpy(bits.view(np.int16)).view(TORCH[kind]).double().numpy()
 
 

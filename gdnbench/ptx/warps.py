@@ -156,10 +156,9 @@ def _reduce(machine: Machine, instruction: PtxInstruction, masks: IntArray) -> N
 
 
 def _elect(machine: Machine, instruction: PtxInstruction, masks: IntArray) -> None:
-    target, _ = instruction.operands
+    parts = instruction.operands[0].parts
     here = _masks_of(machine, machine.lanes)[machine.warp[machine.lanes]] & masks
     first = np.array([(int(mask) & -int(mask)).bit_length() - 1 for mask in here], dtype=np.int64)
-    parts = target.parts
     machine.write(parts[0], first.astype(np.uint32), "b32")
     machine.write(parts[1], first == machine.lane[machine.lanes], "pred")
 
@@ -225,8 +224,7 @@ class _Warps:
 
 
 def _registers(machine: Machine, operand: Operand, count: int) -> tuple[Operand, ...]:
-    parts = operand.parts or (operand,)
-    if len(parts) != count:
+    if len(parts := operand.parts or (operand,)) != count:
         raise unknown(machine.instruction)
     return parts
 
@@ -249,7 +247,7 @@ def _write_tile(machine: Machine, warps: _Warps, register: Operand, tile: Array)
 
 
 def _multiply(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -> None:
-    """Executes `mma`: D = A B + C with 16 rows and 8 columns, A and B of 16-bit floats, C and D of fp32.
+    """Executes `mma`: D = A B + C with 16 rows and 8 columns, A and B of 16-bit floats or tf32, C and D of fp32.
 
     The products are exact; they and C are summed in float64 and rounded once to fp32. How the hardware orders and
     rounds its sums is not documented: every order comes near the exact sum, and last bits may differ.
@@ -257,10 +255,10 @@ def _multiply(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -
     shape = next((word for word in instruction.modifiers if word in _INNER_TILES), "")
     kind = instruction.types[-2] if len(instruction.types) == 4 else ""
     form = ("sync", "aligned", shape, "row", "col", "f32", kind, kind, "f32")
-    if instruction.modifiers != form or kind not in {"bf16", "f16"}:
+    if instruction.modifiers != form or (kind not in {"bf16", "f16"} and (shape, kind) != ("m16n8k8", "tf32")):
         raise unknown(instruction)
     target, *sources = instruction.operands
-    inner, warps = _INNER_TILES[shape], _Warps.of(machine, instruction)
+    inner, warps = _INNER_TILES[shape] * (2 if kind == "tf32" else 1), _Warps.of(machine, instruction)
     # A's registers go down its columns of tiles. B's hold its transpose, for it is given column by column.
     a = _read_tiles(machine, warps, sources[0], 2 * inner)
     upper, lower = np.concatenate(a[0::2], axis=2), np.concatenate(a[1::2], axis=2)
@@ -275,7 +273,9 @@ def _multiply(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -
 
 
 def as_doubles(kind: str, bits: Array) -> Array:
-    """Converts floats of 16 bits or fewer, given as bits, to doubles."""
+    """Converts floats of 16 bits or fewer, given as bits, to doubles, and tf32, given as two times 16 bits each."""
+    if kind == "tf32":  # tensor cores leave the last 13 bits out
+        return (np.ascontiguousarray(bits).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
     if kind in SHORT_FLOATS:
         return SHORT_FLOATS[kind][bits]
     return (widen_bfloat16(bits) if kind == "bf16" else bits.view(np.float16)).astype(np.float64)
