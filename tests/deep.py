@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 Kept = int | tuple[int, ...] | tuple[str, ...]
+OF_CHANNELS = ("v1", "v2", "v3", "v3:TENSOR_CORES=0:MOST_ROWS=16")
 KEPT_BY_REASON: Mapping[str, Mapping[str, Kept]] = {
     "Kernels at further workloads, and further params: the cases that stay have each kernel, or its kind, once": {
         "test_nvfp4_products.py::test_fp32_passes_by_far": (0, 4, 6, 12, 18),
@@ -31,13 +32,13 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, Kept]] = {
         "test_launch_interpret.py::test_every_block_size_passes_all_gates_on_all_inputs": 0,
         "test_kda_decode.py::test_kernels_are_right_where_there_is_no_gpu": (
             *("softplus-kda-decode-v1", "bounded-kda-decode-v2", "bounded-kda-decode-triton"),
-            *("bounded state=bf16 --quick-kda-decode-v1", "bounded state=bf16 --quick-kda-decode-v2"),
+            *(f"bounded state=bf16 --quick-kda-decode-{each}" for each in OF_CHANNELS),
         ),
         "test_kda_layer.py::test_kernels_are_right_where_there_is_no_gpu": (0,),
         "test_kda_prefill.py::test_kernels_are_right_where_there_is_no_gpu": (0, 2, 12),
         "test_kda_verify.py::test_kernels_are_right_where_there_is_no_gpu": (
             *("T=1 keep=last gate=bounded-kda-verify-triton", "T=3 keep=each gate=softplus-kda-verify-v2"),
-            *("T=3 keep=none --quick-kda-verify-v1", "T=3 keep=none --quick-kda-verify-v2"),
+            *(f"T=3 keep=none --quick-kda-verify-{each}" for each in OF_CHANNELS),
         ),
         "test_layer_ops.py::test_kernels_are_right_where_there_is_no_gpu": (0, 16),
         "test_nvfp4_products.py::test_kernels_are_right_where_there_is_no_gpu": (0, 4, 9, 12),

@@ -22,9 +22,11 @@ STATES = [
     *product(("decode-pool", "kda-decode", "verify"), ("floor-copy", "floor-empty", "v1", "v2")),
     ("verify", "v3"),
     ("kda-verify", "v2"),
+    *product(("kda-decode", "kda-verify"), ("v3",)),
     *SLOTS,
     ("decode-ucache", "v1"),
 ]
+TILES = ["kda-decode-v3", "kda-verify-v3"]
 CHANNELS = [f"kda-{op}-{each}" for op in ("decode", "verify", "layer") for each in ("floor-copy", "floor-empty", "v1")]
 BUNDLED = Path(__file__).parents[1] / "kernels"
 
@@ -44,7 +46,8 @@ def copied(tmp_path_factory):
         ),
         ("nvfp4-gemm/shares.cuh", SHARED),
         ("nvfp4-gemm/ring.cuh", RING),
-        ("include/gdn/channel_decays.cuh", " ".join(["kda-decode-v2", "kda-verify-v2", *CHANNELS])),
+        ("include/gdn/channel_decays.cuh", " ".join(["kda-decode-v2", "kda-verify-v2", *TILES, *CHANNELS])),
+        ("include/gdn/channel_tokens.cuh", " ".join(TILES)),
         ("include/gdn/state_rows.cuh", " ".join([*CHANNELS, *(f"{op}-{each}" for op, each in STATES)])),
         ("fp8-gemm-pos/persistent.cuh", "fp8-gemm-pos-v1 fp8-gemm-pos-v2"),
         ("nvfp4-gemm/v1/memory.cuh", "nvfp4-gemm-v1"),

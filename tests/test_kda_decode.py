@@ -171,7 +171,8 @@ def test_flashinfer_says_what_it_cannot_do(unable):
 
 KERNELS = (
     "kda-decode-v1", "kda-decode-v1:MOST_LANES=16:WARPS=8", "kda-decode-v2", "kda-decode-v2:TILE=32:BULK_STORE=1",
-    "kda-decode-triton", "kda-decode-floor-copy", "kda-decode-reference",
+    "kda-decode-triton", "kda-decode-floor-copy", "kda-decode-reference", "kda-decode-v3",
+    "kda-decode-v3:MOST_ROWS=16:WARPS=8", "kda-decode-v3:TENSOR_CORES=0:MOST_ROWS=16",
 )  # fmt: skip
 
 

@@ -180,7 +180,8 @@ def test_the_least_that_must_move_is_each_state_once_and_those_that_are_kept(kee
 
 KERNELS = (
     "kda-verify-v1", "kda-verify-v1:MOST_LANES=16:WARPS=8", "kda-verify-triton", "kda-verify-floor-copy:EACH=4",
-    "kda-verify-reference", "kda-verify-v2", "kda-verify-v2:TILE=16:MOST_WARPS=2",
+    "kda-verify-reference", "kda-verify-v2", "kda-verify-v2:TILE=16:MOST_WARPS=2", "kda-verify-v3",
+    "kda-verify-v3:MOST_ROWS=16:WARPS=8", "kda-verify-v3:TENSOR_CORES=0:MOST_ROWS=16",
 )  # fmt: skip
 
 
