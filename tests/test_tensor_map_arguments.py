@@ -75,10 +75,11 @@ kernel = CudaKernel(name="boxes-mine", since="sm_90", params={{"SIZE": size}}, l
     return made
 
 
-def as_it_lies(workspace, width, swizzle):
+def as_it_lies(workspace, width, swizzle, *seen):
     k, begin = (workspace.inputs[name].cpu() for name in ("k", "begin"))
     around = torch.zeros(64, 64, 256, dtype=k.dtype)
-    around[16:27, 16:19, 16:144] = k
+    k = k.view(seen or k.shape)
+    around[16 : 16 + k.shape[0], 16 : 16 + k.shape[1], 16 : 16 + k.shape[2]] = k
     rows, y = 512 // width, torch.zeros(8, 1024, dtype=k.dtype)
     for block, (t, h, c) in enumerate(begin.tolist()):
         box = around[16 + t : 16 + t + rows, 16 + h, 16 + c : 16 + c + width].reshape(-1, 8)
@@ -97,6 +98,12 @@ def test_boxes_lie_as_hardware_lays_them_and_zeros_around(case, width, swizzle):
     run = InterpretedCuda(entry, variant, workload, "sm_90").run(workspace)
     assert run.findings == ()
     assert torch.equal(workspace.outputs["y"], as_it_lies(workspace, width, swizzle))
+
+
+def test_a_map_sees_a_tensor_by_other_axes(case):
+    entry, variant, workload, workspace = case("TensorMap('k', box=(8, 1, 64), sizes=lambda w, p: (w.T, 6, 64))")
+    assert InterpretedCuda(entry, variant, workload, "sm_90").run(workspace).findings == ()
+    assert torch.equal(workspace.outputs["y"], as_it_lies(workspace, 64, 128, 11, 6, 64))
 
 
 @pytest.mark.parametrize("column", [100, -4, 7])
@@ -124,6 +131,7 @@ WRONG = {
     "'k'": "takes parameters of 128, 8, 4, 8, 8 bytes, and its launch gives 8, 8, 4, 8, 8",
     "TensorMap('k', box=(8, 64))": "the box (8, 64) has 2 axes, the tensor 3",
     "TensorMap('k', box=())": "has 0 axes",
+    "TensorMap('k', box=(8, 64), sizes=lambda w, p: (w.T, 128))": "are not the elements of a tensor of (11, 3, 128)",
     "TensorMap('k', box=(257, 1, 64))": "an axis that is not 1 to 256 long",
     "TensorMap('k', box=(0, 1, 64))": "an axis that is not 1 to 256 long",
     "TensorMap('k', box=(8, 1, 60))": "rows of 120 bytes, the tensor of 256, no multiples of 16",

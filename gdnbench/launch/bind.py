@@ -211,11 +211,8 @@ def encode_map(declared: TensorMap, tensor: torch.Tensor, workload: Workload, pa
     """
     from cuda.bindings import driver
 
-    axes, element = tensor.dim(), tensor.itemsize
-    box = declared.box_at(workload, params, tensor.shape, element)
-    swizzle = f"SWIZZLE_{declared.swizzle}B" if declared.swizzle else "SWIZZLE_NONE"
-    promoted = declared.promotion(workload, params)
-    promotion = f"L2_PROMOTION_L2_{promoted}B" if promoted else "L2_PROMOTION_NONE"
+    sizes, box = declared.sizes_and_box(workload, params, tensor.shape, tensor.itemsize)
+    tensor, axes, element = tensor.view(sizes), len(sizes), tensor.itemsize
     room = ctypes.create_string_buffer(2 * MAP_BYTES)
     encoded = (ctypes.c_ubyte * MAP_BYTES).from_buffer(room, -ctypes.addressof(room) % MAP_BYTES)
     encode = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
@@ -230,8 +227,8 @@ def encode_map(declared: TensorMap, tensor: torch.Tensor, workload: Workload, pa
         (ctypes.c_uint32 * axes)(*reversed(box)),
         (ctypes.c_uint32 * axes)(*[1] * axes),  # every element
         int(driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE),
-        int(getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_{swizzle}")),
-        int(getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_{promotion}")),
+        (0, 32, 64, 128).index(declared.swizzle),
+        (0, 64, 128, 256).index(declared.promotion(workload, params)),
         int(driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
     )
     if status:
@@ -350,11 +347,9 @@ def _takes(function: Callable[..., object], count: int) -> bool:
         parameters = signature(function)
     except (TypeError, ValueError):
         return True
-    try:
-        parameters.bind(*range(count))
-    except TypeError:
-        return False
-    return True
+    with suppress(TypeError):
+        return parameters.bind(*range(count)) is not None
+    return False
 
 
 def three(grid: tuple[int, ...]) -> tuple[int, int, int]:

@@ -155,8 +155,8 @@ class InterpretedCuda:
             tensor = named[declared.tensor]
             if not tensor.is_contiguous():
                 raise NotInterpretedError("a map of a tensor whose members lie apart is not read", "use a GPU")
-            box = declared.box_at(workload, self._params, tensor.shape, tensor.itemsize)
-            return MappedTensor(tensors[declared.tensor], tensor.shape, box, tensor.itemsize, declared.swizzle)
+            sizes, box = declared.sizes_and_box(workload, self._params, tensor.shape, tensor.itemsize)
+            return MappedTensor(tensors[declared.tensor], sizes, box, tensor.itemsize, declared.swizzle)
         if declared in tensors:
             return tensors[declared]
         value = named[declared]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import partial
+from math import prod
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, SupportsIndex, overload
 
@@ -18,7 +19,8 @@ from gdnbench.model.workload import Shape, Workload
 Floor = Literal["", "empty", "copy", "ablation"]
 Device = Literal["cuda", "cpu"]
 PerCase = Callable[[Workload, Params], int]
-Grid = Callable[[Workload, Params], tuple[int, ...]]
+Sizes = tuple[int, ...]
+Grid = Callable[[Workload, Params], Sizes]
 
 _CHOICE = re.compile(r"[^\s:,=/\x00-\x1f\x7f-\x9f]{1,40}")  # is part of a label: decode-x:MODE=fast
 _PARAM_NAME = re.compile(r"[A-Z][A-Z0-9_]*")  # results have a column for each param, beside lower-case columns
@@ -131,22 +133,16 @@ class Kernel:
 def _hold_to_numbers(launch: CudaLaunch | TritonLaunch, *names: str) -> None:
     """Makes these functions of a launch raise DeclarationError on what is not a number; numbers stay as they are."""
     for name in names:
-        checked = partial(_sizes if name == "grid" else _size, getattr(launch, name), f"`{name}` in variant.py returns")
+        checked = partial(_numbers, getattr(launch, name), f"`{name}` in variant.py returns", is_one=name != "grid")
         object.__setattr__(launch, name, checked)
 
 
-def _size(declared: PerCase, what: str, workload: Workload, params: Params) -> int:
-    value = declared(workload, params)
-    if not isinstance(value, SupportsIndex):
-        raise DeclarationError(f"{what} {value!r}, not a whole number")
-    return value
-
-
-def _sizes(declared: Grid, what: str, workload: Workload, params: Params) -> tuple[int, ...]:
-    value = declared(workload, params)
-    if not isinstance(value, tuple | list) or not all(isinstance(size, SupportsIndex) for size in value):
-        raise DeclarationError(f"{what} {value!r}, not a tuple of whole numbers")
-    return tuple(value)
+def _numbers(given: Callable[..., Any], what: str, workload: Workload, params: Params, *, is_one: bool = False) -> Any:
+    value = given(workload, params)
+    numbers = (value,) if is_one else value
+    if not isinstance(numbers, tuple | list) or not all(isinstance(each, SupportsIndex) for each in numbers):
+        raise DeclarationError(f"{what} {value!r}, not a {'whole number' if is_one else 'tuple of whole numbers'}")
+    return value if is_one else tuple(value)
 
 
 MAP_BYTES = 128  # of a tensor map
@@ -159,34 +155,38 @@ class TensorMap:
     """An argument by which bulk tensor copies find a tensor: 128 bytes by value, as `<gdn/tensor_map.cuh>` has them."""
 
     tensor: str  # an input, an output or scratch
-    box: tuple[int, ...] | Grid  # elements that a copy brings along each of its axes, or their function
+    box: Sizes | Grid  # elements that a copy brings along each of its axes, or their function
     swizzle: int = 128  # bytes of a row of the box in which pieces of 16 are exchanged; 0 for none; others are refused
     promotion: PerCase = lambda _workload, _params: 128  # bytes that a copy brings into the L2 where it misses it, or 0
+    sizes: Grid | None = None  # of the tensor's elements as they lie, where the map sees them by other axes
 
     def __post_init__(self) -> None:
         if self.swizzle not in _SWIZZLES:
             said = f"there is no swizzle {self.swizzle!r}, there are {', '.join(map(str, _SWIZZLES))}"
             raise DeclarationError(f"TensorMap of {self.tensor}: {said}")
 
-    def box_at(self, workload: Workload, params: Params, sizes: tuple[int, ...], element_bytes: int) -> tuple[int, ...]:
-        """The box in a tensor of these sizes; DeclarationError if no map has it."""
+    def sizes_and_box(self, workload: Workload, params: Params, whole: Sizes, itemsize: int) -> tuple[Sizes, Sizes]:
+        """The sizes by which a tensor is seen, and the box in it; DeclarationError if no map has them."""
         what = f"TensorMap of {self.tensor}:"
-        box = _sizes(self.box, f"{what} `box` returns", workload, params) if callable(self.box) else tuple(self.box)
-        row = box[-1] * element_bytes if box else 0
+        sizes = _numbers(self.sizes, f"{what} `sizes` returns", workload, params) if self.sizes else tuple(whole)
+        box = _numbers(self.box, f"{what} `box` returns", workload, params) if callable(self.box) else tuple(self.box)
+        row = box[-1] * itemsize if box else 0
         reason = ""
         if len(box) != len(sizes) or len(box) > _MOST_AXES:
             reason = f"has {len(box)} axes, the tensor {len(sizes)}; a map has as many, and {_MOST_AXES} at most"
+        elif prod(sizes) != prod(whole):
+            reason = f"is one of {sizes}, which are not the elements of a tensor of {tuple(whole)}"
         elif not all(1 <= each <= _MOST_BOX for each in box):
             reason = f"has an axis that is not 1 to {_MOST_BOX} long"
-        elif row % _BOX_PIECE or (len(sizes) > 1 and sizes[-1] * element_bytes % _BOX_PIECE):
-            reason = f"has rows of {row} bytes, the tensor of {sizes[-1] * element_bytes}, no multiples of {_BOX_PIECE}"
+        elif row % _BOX_PIECE or (len(sizes) > 1 and sizes[-1] * itemsize % _BOX_PIECE):
+            reason = f"has rows of {row} bytes, the tensor of {sizes[-1] * itemsize}, no multiples of {_BOX_PIECE}"
         elif row > self.swizzle > 0:
             reason = f"has rows of {row} bytes, longer than the swizzle of {self.swizzle}"
         elif (promotion := self.promotion(workload, params)) not in _PROMOTIONS:
             reason = f"has a promotion of {promotion} bytes, there are {', '.join(map(str, _PROMOTIONS))}"
         if reason:
             raise DeclarationError(f"{what} the box {box} {reason}")
-        return box
+        return sizes, box
 
 
 @dataclass(frozen=True, kw_only=True)
