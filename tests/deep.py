@@ -85,8 +85,6 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, Kept]] = {
         "test_faults_named.py::test_numerics_that_give_no_pair_are_named": 1,
         "test_fp8_gemm_pos.py::test_a_broken_kernel_is_refused": 1,
         "test_fp8_gemm_pos.py::test_a_warpgroup_that_does_not_wait_for_its_turn_is_refused": 0,
-        "test_fp8_gemm_pos.py::test_stages_are_filled_again_when_all_have_read_them": 0,
-        "test_fp8_gemm_pos.py::test_tiles_that_share_a_tile_of_the_table_are_all_made_once": 1,
         "test_kda_layer.py::test_a_layer_that_updates_inputs_before_all_have_read_them_is_found": 0,
         "test_verify_sequences.py::test_a_fault_is_found_and_shrunk": (
             *("wrong parent", "stale ring after a flush", "checkpoint off by a chunk", "wild accepted count"),

@@ -238,16 +238,23 @@ def test_sizes_that_no_fp8_product_takes_are_refused(sizes, told):
     assert told in OP.check(OP.workloads.workload(sizes))
 
 
-ONE, BOTH = "M=205 N=144 K=272", "M=205 N=144 K=96,272"
-"""Columns of C that fill a tile, and not the next; columns of A that fill no tile, or one, and not the next."""
-PAIR = "M=205 N=208 K=272"
-"""Columns that two blocks share, and more stages of rows than the ring has."""
-FEW = "M=23 N=48 K=80 P=5"
-"""For torch's own product, of which a row of fp8 takes a CPU a millisecond: whole images, and one that is not."""
+ONE, BOTH = "M=205 N=144 K=272", "M=205 N=144 K=96,272"  # columns of C, and of A, that fill a tile and not the next
+PAIR = "M=205 N=208 K=272"  # columns that two blocks share, and more stages of rows than the ring has
+SHARING = "M=1,129,905 N=48 K=32 P=5"  # fewer tiles than programs, and several of one, of more than two periods
+REFILLING = "M=1,905 N=48 K=160 P=5"  # one block makes all tiles: one, or an odd number, more than its stages hold
+FEW = "M=23 N=48 K=80 P=5"  # for torch's own product, of which a row of fp8 takes a CPU a millisecond
 KERNELS = {
     FEW: ("fp8-gemm-pos-reference", "fp8-gemm-pos-unfused"),
     BOTH: ("fp8-gemm-pos-triton", "fp8-gemm-pos-tma"),
-    PAIR: ("fp8-gemm-pos-v3-shared:BLOCKS=1",),
+    PAIR: ("fp8-gemm-pos-v3-shared:BLOCKS=1", "fp8-gemm-pos-v4:APART=2:PAST_L1=1"),
+    SHARING: (
+        "fp8-gemm-pos-tma:BM=64:BN=64:PROGRAMS=4", "fp8-gemm-pos-tma:BM=64:BN=64:PROGRAMS=4:KEEP=0:HALVES=1",
+        "fp8-gemm-pos-v4:BLOCKS=3", "fp8-gemm-pos-v4:APART=1:FLOATS=0:BLOCKS=3",
+    ),
+    REFILLING: (
+        "fp8-gemm-pos-v1:KEEP=0:BLOCKS=1", "fp8-gemm-pos-v2-wide:AHEAD=1:BLOCKS=1", "fp8-gemm-pos-v4:BLOCKS=1",
+        "fp8-gemm-pos-v3:KEEP=0:GROUPS=3:STAGGER=3:PENDING=3:STAGED=1:STREAM=1:BLOCKS=1",
+    ),
     ONE: (
         "fp8-gemm-pos-triton:BM=64:BN=256:BK=32", "fp8-gemm-pos-tma:KEEP=0:PROMOTE=1:BM=256:BN=64",
         "fp8-gemm-pos-tma-wide", "fp8-gemm-pos-floor-copy:EACH=8:WARPS=4", "fp8-gemm-pos-v1", "fp8-gemm-pos-v2",
@@ -260,25 +267,6 @@ KERNELS = {
 @pytest.mark.parametrize(("shape", "kernel"), [(shape, kernel) for shape in KERNELS for kernel in KERNELS[shape]])
 def test_kernels_are_right_where_there_is_no_gpu(request, shape, kernel):
     assert gate_statuses(request, kernel, shape) == {"ok"}
-
-
-SHARING = ("fp8-gemm-pos-tma:BM=64:BN=64:PROGRAMS=4", "fp8-gemm-pos-tma:BM=64:BN=64:PROGRAMS=4:KEEP=0:HALVES=1")
-REFILLING = (
-    "fp8-gemm-pos-v1:KEEP=0:BLOCKS=1", "fp8-gemm-pos-v2-wide:AHEAD=1:BLOCKS=1",
-    "fp8-gemm-pos-v3:KEEP=0:GROUPS=3:STAGGER=3:PENDING=3:STAGED=1:STREAM=1:BLOCKS=1",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("kernel", SHARING)
-def test_tiles_that_share_a_tile_of_the_table_are_all_made_once(request, kernel):
-    """Fewer tiles than programs, and several tiles a program, of more than two periods of the table."""
-    assert gate_statuses(request, kernel, "M=1,129,905 N=48 K=32 P=5") == {"ok"}
-
-
-@pytest.mark.parametrize("kernel", REFILLING)
-def test_stages_are_filled_again_when_all_have_read_them(request, kernel):
-    """One block makes all tiles: one, or an odd number of them, more than its stages hold."""
-    assert gate_statuses(request, kernel, "M=1,905 N=48 K=160 P=5") == {"ok"}
 
 
 @pytest.mark.parametrize("packed", [1, 2])
@@ -305,6 +293,7 @@ BROKEN = {
     "a box of C is written while its copy reads it": (
         "v3:STAGED=1:BLOCKS=1", ("if (lane == 0) wait_for_boxes<STAGED - 1>();", ""), "memory and barriers",
     ),
+    "a group's place is also another's": ("v4:BLOCKS=3", ("shift = before(groups) +", "shift ="), "C written"),
     "products begin before the other's rows have come": (
         "v3:STAGGER=2:BLOCKS=1", ("++i, next.advance(1)) wait(", "++i, next.advance(1)) if (i < 0) wait("),
         "memory and barriers",
