@@ -42,7 +42,8 @@ def copied(tmp_path_factory):
         ("include/gdn/cluster.cuh", "fp8-gemm-pos-v3 kda-layer-v1"),
         (
             "include/gdn/products.cuh",
-            f"fp8-gemm-pos-v1 fp8-gemm-pos-v2 fp8-gemm-pos-v3 fp8-gemm-pos-v4 nvfp4-gemm-v1 nvfp4-gemm-v2 {SHARED} {RING}",
+            "fp8-gemm-pos-v1 fp8-gemm-pos-v2 fp8-gemm-pos-v3 fp8-gemm-pos-v4 "
+            f"nvfp4-gemm-v1 nvfp4-gemm-v2 {SHARED} {RING}",
         ),
         ("nvfp4-gemm/shares.cuh", SHARED),
         ("nvfp4-gemm/ring.cuh", RING),
