@@ -43,6 +43,9 @@ struct RowStep {
     asm volatile("bar.sync 1, %0;" ::"n"(FINDERS) : "memory");
   }
 
+  // Of the whole block. Finders and the others come to it at two places, which is not what __syncthreads is for.
+  static __device__ __forceinline__ void join_all() { asm volatile("bar.sync 2, %0;" ::"n"(THREADS) : "memory"); }
+
   using Row = float4[QUADS];  // a lane's part of one
   using Values = __nv_bfloat16[RowsALane];
 
@@ -176,7 +179,7 @@ struct RowSteps {
 #pragma unroll
     for (int t = 0; t < STEPS; ++t)
       Head::find_factors(shared[t].sums, block.scale, write[t], shared[t].factors, finder(t));
-    __syncthreads();
+    Step::join_all();
   }
 
   static __device__ __forceinline__ void take(Shared& shared, const Block& block) {
@@ -188,7 +191,7 @@ struct RowSteps {
 #pragma unroll
     for (int t = 0; t < STEPS; ++t) Step::load_values(block.values + t * MIXED, values[t]);
     memory_first<2>(block.batches);
-    __syncthreads();
+    Step::join_all();
     if (place <= 0) return clear(block);
     gdn::State* const kept = block.kept + (IsInPlace ? place * SLOT_STRIDE : 0);
     typename Step::Row rows[ROWS_A_LANE];
