@@ -105,6 +105,7 @@ def home():
 
 
 LEFT_OUT = shutil.ignore_patterns("*.parquet", "nvbench*")
+ENTRIES = 24  # of the ledger, the first ones: more would only make golden files longer
 
 
 def furnish(home, place, copied):
@@ -117,7 +118,8 @@ def furnish(home, place, copied):
             (home / "results" / name).symlink_to(EVIDENCE / name)
     if place == "early":
         return
-    shutil.copy(EVIDENCE / "ledger.jsonl", home)
+    lines = (EVIDENCE / "ledger.jsonl").read_text().splitlines(keepends=True)
+    (home / "ledger.jsonl").write_text("".join(each for each in lines if int(json.loads(each)["id"]) <= ENTRIES))
     for kind, kernels in golden.PROFILES.items():
         (home / "profiles" / kind).mkdir(parents=True)
         for kernel in kernels:
