@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from gdnbench.errors import RunFormatError
-from gdnbench.store.files import MEASUREMENTS, PARTIAL, lock_folder, quick_rows, read_document
+from gdnbench.store.files import MEASUREMENTS, PARTIAL, is_stored, lock_folder, quick_rows, read_document
 from gdnbench.store.find import list_runs
 from gdnbench.store.info import INFO
 from gdnbench.store.schema import CaseDocument, MachineDocument, Name, Timestamp
@@ -76,7 +76,7 @@ def _overview(folder: Path) -> Overview:
 
 def _facts(folder: Path) -> dict[str, Any]:
     info = read_document(folder / INFO, _Info)
-    rows = quick_rows(folder / MEASUREMENTS) if (folder / MEASUREMENTS).exists() else ()
+    rows = quick_rows(folder / MEASUREMENTS) if is_stored(folder / MEASUREMENTS) else ()
     return {
         "complete": info["complete"],
         "timestamp": info["timestamp"],
