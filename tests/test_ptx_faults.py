@@ -116,6 +116,11 @@ FAULTS = {
         "BARRIER", 6, "threads of one warp wait at different barriers, here and at line 9", "if (i % 2) {",
         "  b[i] = 1;", "  __syncthreads();", "} else {", "  b[i] = a[i];", "  __syncthreads();", "  b[i] += 3;", "}",
     ),
+    "a block at two barriers": fault(
+        "BARRIER", 6, "threads of one block wait at different barriers, here and at line 9", "if (i < 32) {",
+        "  b[i] = 1;", "  __syncthreads();", "} else {", "  b[i] = a[i];", "  __syncthreads();", "  b[i] += 3;", "}",
+        threads=64,
+    ),
     "a shuffle from a lane that does not take part": fault(
         "INACTIVE_LANE", 4, "lane 0 reads lane 16", "if (i < 16) b[i] = __shfl_xor_sync(0xffffu, a[i], 16);"
     ),

@@ -298,7 +298,7 @@ class Machine:
         ended = self.state == LaneState.ENDED
         free, numbers, are_all_meant = self.barriers.released(ended)
         if len(free):
-            self._check_aligned(free)
+            self._check_aligned(free, are_all_meant)
             self.ordering.join(free, self.block[free], numbers)
             self.ordering.join_ended(free[are_all_meant], np.flatnonzero(ended))
             self.has_met[free] = True
@@ -368,19 +368,20 @@ class Machine:
         self.state[waits] = LaneState.RUNS
         return bool(waits.any())
 
-    def _check_aligned(self, free: IntArray) -> None:
-        """Reports threads of one warp that wait at different `bar.sync`, which is undefined."""
-        low = np.full(int(self.warp.max()) + 1, np.iinfo(np.int64).max)
-        high = np.zeros_like(low)
-        np.minimum.at(low, self.warp[free], self.came_to[free])
-        np.maximum.at(high, self.warp[free], self.came_to[free])
-        apart = np.flatnonzero(low < high)
-        for warp in apart[:1]:
-            both = [self.program.instructions[int(each[warp])] for each in (low, high)]
-            one, other = sorted(both, key=lambda each: each.at.line)
-            if one.name == "bar" or other.name == "bar":
-                text = f"threads of one warp wait at different barriers, here and at line {other.at.line}"
+    def _check_aligned(self, free: IntArray, of_all: Mask) -> None:
+        """Reports threads of a warp, or of a block at a barrier for all of it, that wait at different `bar.sync`."""
+        for lanes, group, what in ((free, self.warp, "warp"), (free[of_all], self.block, "block")):
+            low = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
+            high = np.zeros_like(low)
+            np.minimum.at(low, group[lanes], self.came_to[lanes])
+            np.maximum.at(high, group[lanes], self.came_to[lanes])
+            apart = np.flatnonzero(low < high)
+            both = [self.program.instructions[int(each[apart[0]])] for each in (low, high)] if len(apart) else []
+            if any(each.name == "bar" for each in both):
+                one, other = sorted(both, key=lambda each: each.at.line)
+                text = f"threads of one {what} wait at different barriers, here and at line {other.at.line}"
                 self.findings.add(Fault.BARRIER, one.at, text, count=len(apart))
+                return
 
     def _note_stuck(self, stuck: IntArray) -> None:
         waiting = {
