@@ -18,7 +18,7 @@ from typing import Any
 
 from gdnbench.catalog.entry import HEADERS, PHASES, CatalogEntry
 from gdnbench.codegen.nvrtc import WAIT, CompiledCode, target_of
-from gdnbench.codegen.triton import arguments_taken, compiler_facts, constants_of, load_function, options_of
+from gdnbench.codegen.triton import arguments_taken, compiler_facts, constants_of, load_function, options_of, tensors_of
 from gdnbench.errors import BuildError, raised_at
 from gdnbench.model.declaration import FACTS, Params
 from gdnbench.model.kernel import CudaLaunch, CuteKernel, launch_of
@@ -56,7 +56,7 @@ def compile_cute(
     options = options_of(chosen, entry.kernel.name, params, workload, _OPTIONS)
     load_dsl()
     function = load_function(entry, chosen.entry)
-    for name, module in sys.modules.items():
+    for name, module in sys.modules.items():  # the marks of the source as it was just loaded are among them
         if name.endswith(".gdnbench.phases"):
             module.STAMPED = stamped  # type: ignore[attr-defined]
     if not hasattr(function, "set_name_prefix"):
@@ -117,7 +117,7 @@ def _placeholders(entry: CatalogEntry, declared: Sequence[str], workload: Worklo
     from cutlass import cute
     from cutlass.cute.runtime import make_ptr
 
-    tensors = {spec.name: spec for spec in (*entry.op.tensors, *getattr(entry.kernel, "scratch", ()))}
+    tensors = tensors_of(entry)
 
     def placeholder(name: str) -> Any:
         if spec := tensors.get(name):

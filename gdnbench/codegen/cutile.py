@@ -14,7 +14,7 @@ from typing import Any
 
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.nvrtc import CompiledCode, target_of
-from gdnbench.codegen.triton import arguments_taken, compiler_facts, constants_of, load_function, options_of
+from gdnbench.codegen.triton import arguments_taken, compiler_facts, constants_of, load_function, options_of, tensors_of
 from gdnbench.errors import BuildError, raised_at
 from gdnbench.model.declaration import FACTS, Params, TensorSpec
 from gdnbench.model.kernel import CudaLaunch, CutileKernel, launch_of
@@ -88,7 +88,7 @@ def _parameters(
         kind = type(function).__name__
         raise BuildError(f"{launch.entry} in {entry.source} is a {kind}, not a kernel", "decorate it with @ct.kernel")
     declared, taken = arguments_taken(entry, launch, list(function._annotated_function.pysig.parameters), constants)
-    tensors = {spec.name: spec for spec in (*entry.op.tensors, *getattr(entry.kernel, "scratch", ()))}
+    tensors = tensors_of(entry)
 
     def parameter(name: str) -> Any:
         if spec := tensors.get(name):
@@ -101,6 +101,7 @@ def _parameters(
 
 
 def _array(spec: TensorSpec, workload: Workload, constants: Mapping[str, Any]) -> Any:
+    """What the code is for of a tensor that lies dense: its type, and the sizes and strides that constants decide."""
     import cuda.tile as ct
     from cuda.tile.compilation import ArrayConstraint
 

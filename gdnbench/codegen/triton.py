@@ -16,7 +16,7 @@ from gdnbench.codegen.arch import WARP_SIZE, capability
 from gdnbench.errors import BuildError, DeclarationError, raised_at
 from gdnbench.machine.provenance import package_version
 from gdnbench.model.case import arguments_of, call_of, wide_arguments
-from gdnbench.model.declaration import FACTS, Params, ParamValue
+from gdnbench.model.declaration import FACTS, Params, ParamValue, TensorSpec
 from gdnbench.model.kernel import CudaLaunch, TensorMap, TritonKernel, TritonLaunch, launch_of
 from gdnbench.model.workload import Workload
 
@@ -128,6 +128,11 @@ def constants_of(params: Params, workload: Workload) -> dict[str, ParamValue]:
     return {**workload.compile_time, **params}
 
 
+def tensors_of(entry: CatalogEntry) -> dict[str, TensorSpec]:
+    """Returns the tensors that a launch may take, the op's and the kernel's scratch, by name."""
+    return {spec.name: spec for spec in (*entry.op.tensors, *getattr(entry.kernel, "scratch", ()))}
+
+
 def arguments_taken(
     entry: CatalogEntry, launch: CudaLaunch, names: Sequence[str], constants: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
@@ -152,12 +157,12 @@ def signature_of(
     entry: CatalogEntry, constants: Mapping[str, ParamValue], names: list[str], workload: Workload
 ) -> dict[str, str]:
     """Returns Triton's type of each argument, by name; BuildError for a name that nothing of op or kernel provides."""
-    op, scratch = entry.op, getattr(entry.kernel, "scratch", ())
+    op = entry.op
     types = {axis.name: "i32" for axis in op.workloads.axes if not axis.compile_time}
     types |= dict.fromkeys(wide_arguments(op, entry.kernel), "i64")
     types |= dict.fromkeys(constants, "constexpr")
     types |= dict.fromkeys(op.scalars, "fp32")
-    types |= {tensor.name: f"*{FACTS[tensor.dtype_at(workload.axes)].triton}" for tensor in (*op.tensors, *scratch)}
+    types |= {name: f"*{FACTS[spec.dtype_at(workload.axes)].triton}" for name, spec in tensors_of(entry).items()}
     unknown = [name for name in names if name not in types]
     if unknown:
         every = dict.fromkeys([*(spec.name for spec in op.tensors), *op.scalars, *reversed(types)])

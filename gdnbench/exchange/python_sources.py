@@ -222,10 +222,11 @@ def _indented(lines: Sequence[str]) -> str:
 
 def _kernel_files(entry: CatalogEntry) -> list[SourceFile]:
     """Returns the kernel's file, those that it imports, and gdnbench's `trace` if that is imported."""
-    named = [(_KERNEL_FILE, entry.source), *entry.included()]
-    made = [(SourceFile(path=name, content=text), uses) for name, path in named for text, uses in [_alone(name, path)]]
-    traces = [SourceFile(path=_TRACE_FILE, content=read_text(Path(trace.__file__)))]
-    return [file for file, _ in made] + (traces if any(uses for _, uses in made) else [])
+    texts = {name: _alone(name, path) for name, path in [(_KERNEL_FILE, entry.source), *entry.included()]}
+    files = [SourceFile(path=name, content=text) for name, (text, _) in texts.items()]
+    if any(uses_trace for _, uses_trace in texts.values()):
+        files.append(SourceFile(path=_TRACE_FILE, content=read_text(Path(trace.__file__))))
+    return files
 
 
 def _alone(name: str, source: Path) -> tuple[str, bool]:

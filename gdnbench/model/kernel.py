@@ -152,11 +152,11 @@ _SWIZZLES, _PROMOTIONS = (0, 32, 64, 128), (0, 64, 128, 256)
 
 @dataclass(frozen=True)
 class TensorMap:
-    """An argument by which bulk tensor copies find a tensor: 128 bytes by value, as `<gdn/tensor_map.cuh>` has them."""
+    """A tensor as bulk copies find it, 128 bytes (`<gdn/tensor_map.cuh>`); DeclarationError for another swizzle."""
 
     tensor: str  # an input, an output or scratch
     box: Sizes | Grid  # elements that a copy brings along each of its axes, or their function
-    swizzle: int = 128  # bytes of a row of the box in which pieces of 16 are exchanged; 0 for none; others are refused
+    swizzle: int = 128  # bytes of a row of the box in which pieces of 16 are exchanged; 0 for none
     promotion: PerCase = lambda _workload, _params: 128  # bytes that a copy brings into the L2 where it misses it, or 0
     sizes: Grid | None = None  # of the tensor's elements as they lie, where the map sees them by other axes
 

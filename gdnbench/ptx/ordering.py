@@ -352,8 +352,8 @@ class Ordering:
         for barrier in set(begun[:, 0].tolist()) & self.phases_known.keys():
             these = begun[:, 0] == barrier
             who, phases, blocks = lanes[bulk[these]], *begun[these, 1:].T
-            own, told = self.phases_known[barrier][who], self.clusters.told[barrier].ravel()[blocks]
-            done[bulk[these]] = np.where(who // self.threads == blocks, own, told) > phases
+            here, told = self.phases_known[barrier][who], self.clusters.told[barrier].ravel()[blocks]
+            done[bulk[these]] = np.where(who // self.threads == blocks, here, told) > phases
         return done
 
 

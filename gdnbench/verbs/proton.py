@@ -66,9 +66,10 @@ def proton(
 
     A kernel in CUDA or CuTe DSL is compiled again with its marks as clock reads, checked
     against the oracle, launched cold, and timed beside itself without them: what stamping
-    costs is shown. Marks are lines of <gdnbench/phases.cuh> in the kernel, or of its
-    phases.py; else they are nothing. Of a kernel of several launches, each is stamped by itself, in whole
-    calls. The stamps stay in profiles/phases.
+    costs is shown. Marks are those of <gdnbench/phases.cuh> in CUDA, and of PhaseClock
+    of gdnbench/phases.py in CuTe DSL; in a build that is timed they leave no code. Of a
+    kernel of several launches, each is stamped by itself, in whole calls. The stamps
+    stay in profiles/phases.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
