@@ -51,10 +51,6 @@ def cuobjdump() -> Path:
 _IF_NEWER = "where NVRTC is newer than it: pip install 'nvidia-cuda-nvrtc<13.2'"
 
 
-def _nvdisasm() -> Path:
-    return cuobjdump().with_name("nvdisasm")  # in the wheel of Triton and in CUDA's toolkit
-
-
 def run_cuobjdump(cubin: Path, *options: str) -> str:
     """Returns what `cuobjdump` prints of a cubin; raises MachineError if it is absent, or cannot read the cubin."""
     return _run(cuobjdump(), *options, str(cubin)).output
@@ -154,7 +150,8 @@ def read_source_lines(cubin: Path, symbol: str) -> Mapping[int, tuple[SourceLine
     The innermost line comes first, then those from where its function was inlined. Raises MachineError if `nvdisasm` is
     absent or cannot read the cubin.
     """
-    return parse_source_lines(_run(_nvdisasm(), "-gi", "-c", str(cubin)).output, symbol)
+    nvdisasm = cuobjdump().with_name("nvdisasm")  # in the wheel of Triton and in CUDA's toolkit
+    return parse_source_lines(_run(nvdisasm, "-gi", "-c", str(cubin)).output, symbol)
 
 
 def parse_source_lines(text: str, symbol: str) -> Mapping[int, tuple[SourceLine, ...]]:

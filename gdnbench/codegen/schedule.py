@@ -110,13 +110,9 @@ def is_unconditional(one: Instruction) -> bool:
 
 def _next(code: Sequence[Instruction], targets: dict[int, int], at: int) -> int:
     target = targets.get(at, at)
-    skips = target > at and is_unconditional(code[at]) and not _enters_loop(targets, at, target)
-    return target if skips else at + 1
-
-
-def _enters_loop(targets: dict[int, int], at: int, target: int) -> bool:
-    """Returns whether a jump goes to the test at the end of a loop, whose body it seems to skip."""
-    return any(at < back < target <= place for place, back in targets.items())
+    # A jump to the test at the end of a loop only seems to skip the loop's body.
+    enters_loop = any(at < back < target <= place for place, back in targets.items())
+    return target if target > at and is_unconditional(code[at]) and not enters_loop else at + 1
 
 
 @dataclass(frozen=True)

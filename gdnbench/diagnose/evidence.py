@@ -80,7 +80,7 @@ class Evidence:
 
     def hints_on(self, cause: str) -> tuple[str, ...]:
         """Returns the hints of the op's author on a cause, by its rule's name."""
-        return tuple(hint.text for hint in self.entry.op.hints if hint.is_about(cause))
+        return tuple(hint.text for hint in self.entry.op.hints if not hint.causes or cause in hint.causes)
 
     @property
     def label(self) -> str:

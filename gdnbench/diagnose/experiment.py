@@ -124,7 +124,7 @@ def faster_peer(evidence: Evidence) -> str:
     measured = evidence.own_times
     if measured is None:
         return ""
-    times, known = measured.known_us, {variant.label for _, variant in peers(evidence)}
+    times, known = measured.times_us, {variant.label for _, variant in peers(evidence)} - {*measured.changed}
     beating = [label for label, time in times.items() if label in known and time < measured.time_us]
     return min(beating, key=lambda label: times[label], default="")
 

@@ -9,7 +9,7 @@ every comparison.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median_low
@@ -112,7 +112,8 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     if not (profile or measured or built):
         problem = f"nothing is known of {requested.label} at {workload}: no profile, no run, no build of gdnbench's own"
         raise UsageError(problem, f"on a GPU: gdnbench ncu {requested.label} {' '.join(workload.options)}")
-    gpu = slug or (measured.gpu if measured else "") or next(_gpus_of(built), "")
+    built_for = (each.gpu_size.name for each in built if isinstance(each, CompiledKernel) and each.gpu_size)
+    gpu = slug or (measured.gpu if measured else "") or next(built_for, "")
     with collect_left_out() as unread:
         latencies = newest_latencies(question.profiles, gpu)
     known = Evidence(
@@ -131,10 +132,6 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
         known = replace(known, launch_times=_launch_times(question, known, counters))
         return _with_launches(known, subjects, built, counters)
     return _with_code(replace(known, profile=profile), built[0] if built else None)
-
-
-def _gpus_of(built: Sequence[BuildOutcome]) -> Iterator[str]:
-    return (each.gpu_size.name for each in built if isinstance(each, CompiledKernel) and each.gpu_size)
 
 
 def _with_code(known: Evidence, built: BuildOutcome | None) -> Evidence:

@@ -190,11 +190,6 @@ class RunTimes:
     sm_mhz: float | None = None  # the SM clock while the kernel ran, the median of its samples; None if not measured
 
     @property
-    def known_us(self) -> dict[str, float]:
-        """The times without those of code known to have changed."""
-        return {label: time for label, time in self.times_us.items() if label not in self.changed}
-
-    @property
     def empty_us(self) -> float | None:
         """Time of the empty floor."""
         return self.times_us.get(self.empty)

@@ -63,7 +63,7 @@ def match(op: Op, definition: Definition) -> Match:
     matched = Match(op.at(fixed), definition, fixed, {})
     for spec in matched.op.tensors:
         _match_tensor(matched, spec, definition.tensors[spec.name])
-    if left := [name for name in definition.variable_axes if name not in matched.names]:
+    if left := [name for name, axis in definition.axes.items() if axis.value is None and name not in matched.names]:
         raise UsageError(f"{definition.name}: no tensor tells the axis {left[0]}", "each variable axis is a size")
     return matched
 

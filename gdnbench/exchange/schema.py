@@ -76,11 +76,6 @@ class Definition(_Document, frozen=True):
         """Inputs, then outputs."""
         return {**self.inputs, **self.outputs}
 
-    @property
-    def variable_axes(self) -> list[str]:
-        """The axes without a constant value."""
-        return [name for name, axis in self.axes.items() if axis.value is None]
-
 
 class SourceFile(_Document, frozen=True):
     """A file of a Solution, by its path in the Solution's folder."""

@@ -25,7 +25,7 @@ def solution_of(subject: ExportedKernel, author: str, binding: ExtensionBinding)
     entry, definition = subject.entry, subject.match.definition
     language, sources = _sources(subject, binding)
     return Solution(
-        name=solution_name(subject.variant.label),
+        name=re.sub(r"[^A-Za-z0-9._+-]", "", subject.variant.label.replace(":", "_").replace("=", "")),
         definition=definition.name,
         author=author,
         spec=BuildSpec(
@@ -39,11 +39,6 @@ def solution_of(subject: ExportedKernel, author: str, binding: ExtensionBinding)
         sources=sources,
         description=f"{entry.idea} Params: {params}." if (params := subject.variant.params) else entry.idea,
     )
-
-
-def solution_name(label: str) -> str:
-    """Returns a label as a Solution's name, also its file's: `decode-triton_BV16` for `decode-triton:BV=16`."""
-    return re.sub(r"[^A-Za-z0-9._+-]", "", label.replace(":", "_").replace("=", ""))
 
 
 def _sources(subject: ExportedKernel, binding: ExtensionBinding) -> tuple[Language, list[SourceFile]]:

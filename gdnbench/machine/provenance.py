@@ -98,7 +98,9 @@ def _read(nvml: NvmlReader, handle: Any) -> GpuState:
         throttle_reasons=_map(ask("CurrentClocksEventReasons"), throttle_words),
         processes=_map(ask("ComputeRunningProcesses"), lambda found: _processes(nvml, found)),
         driver_version=nvml.ask("SystemGetDriverVersion"),
-        cuda_driver_version=_map(nvml.ask("SystemGetCudaDriverVersion"), _cuda_version),
+        cuda_driver_version=_map(
+            nvml.ask("SystemGetCudaDriverVersion"), lambda version: f"{version // 1000}.{version % 1000 // 10}"
+        ),
         mig=_map(ask("MigMode"), _current),
         persistence=_map(ask("PersistenceMode"), bool),
         compute_mode=_map(ask("ComputeMode"), _COMPUTE_MODES.get),
@@ -130,10 +132,6 @@ def _watts(milliwatts: int) -> float:
 
 def _current(current_and_pending: list[int]) -> bool:
     return bool(current_and_pending[0])
-
-
-def _cuda_version(version: int) -> str:
-    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 PACKAGES = (

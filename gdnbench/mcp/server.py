@@ -294,12 +294,7 @@ class _Lines:
     async def __aiter__(self) -> AsyncIterator[str]:
         """Yields the messages."""
         async for line in self._stream:
-            yield with_whole_characters(line)
-
-
-def with_whole_characters(line: str) -> str:
-    r"""Replaces each escape of a lone surrogate in JSON, such as `\ud800`, by U+FFFD."""
-    return _ESCAPE.sub(lambda match: r"\ufffd" if match["lone"] else match[0], line)
+            yield _ESCAPE.sub(lambda match: r"\ufffd" if match["lone"] else match[0], line)
 
 
 def bind_tools(parameters_of: VerbParameters) -> dict[str, BoundTool]:

@@ -125,10 +125,6 @@ class Hint:
         if unknown := [cause for cause in causes if cause not in CAUSES]:
             raise DeclarationError(f"explain has no rule {', '.join(map(str, unknown))}: {', '.join(CAUSES)}")
 
-    def is_about(self, cause: str) -> bool:
-        """Whether the hint belongs to the findings of a rule."""
-        return not self.causes or cause in self.causes
-
 
 DEFAULT_INPUTS = "typical"  # the name of the first profile in runs stored before ops had profiles; it is still accepted
 CAPTURED = "file:"  # the prefix of the profile of captured inputs; the name of a file and a part of its hash follow

@@ -141,15 +141,10 @@ class Workload:
         sizes has a line of its own.
         """
         if self.spec.x not in self.lists:
-            return self.series_inputs
+            return f"{self.series} {self.labelled_profile}".strip()
         sizes = self.lists[self.spec.x]
         form = short_list(sizes) if len(set(sizes)) > 1 else "N" if len(sizes) == 1 else f"{len(sizes)}xN"
         return " ".join(filter(None, [self.series, f"{self.spec.x}={form}", self.labelled_profile]))
-
-    @property
-    def series_inputs(self) -> str:
-        """The series with the profile as labels have it: `qk4_v8 never`."""
-        return f"{self.series} {self.labelled_profile}".strip()
 
     @cached_property
     def key(self) -> str:

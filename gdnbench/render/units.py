@@ -231,9 +231,4 @@ def passed_cell(*, passed: bool) -> Text:
 
 def status_cell(status: Status) -> Text:
     """Returns how a case failed, red, or why it was not measured, yellow; empty for OK."""
-    return Text("") if status is Status.OK else Text(status.value, style=status_style(status))
-
-
-def status_style(status: Status) -> str:
-    """Returns the colour of a status; what is wrong with a kernel is red."""
-    return "" if status is Status.OK else "red" if status.is_failure else "yellow"
+    return Text("") if status is Status.OK else Text(status.value, style="red" if status.is_failure else "yellow")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
+from operator import attrgetter
 from textwrap import wrap
 from typing import Any
 
@@ -17,7 +18,7 @@ from gdnbench.errors import UnknownNameError
 from gdnbench.model.case import CodeState
 from gdnbench.model.workload import Workload
 from gdnbench.profile.ncu.functions import RELATIVE_FLOOR, STALLS, CounterChange, Function, FunctionDifference
-from gdnbench.profile.ncu.quantities import QUANTITIES, STALL_MEANINGS, NcuQuantity
+from gdnbench.profile.ncu.quantities import QUANTITIES, STALL_MEANINGS
 from gdnbench.render.table import Answer, Block, Note, Table, TitledRow, titled_table
 from gdnbench.render.units import CodeOf, other_code, percent
 
@@ -71,20 +72,12 @@ def heading(function: Function, everything: Sequence[Function]) -> list[str]:
         lines.append(str(function.workload))
     if len({one.gpu for one in everything}) > 1:
         lines.append(function.gpu.removeprefix("NVIDIA "))
-    if any(_looks_like(function, one) for one in everything if one.path != function.path):
+    shown = attrgetter("label", "name", "workload", "gpu")
+    if any(shown(function) == shown(one) for one in everything if one.path != function.path):
         lines.append(function.path.name)
     if len(function.profiles) > 1:
         lines.append(f"{len(function.profiles)} launches")
     return [part for line in lines for part in wrap(line, COLUMN_WIDTH)]
-
-
-def _looks_like(one: Function, other: Function) -> bool:
-    return (one.label, one.name, one.workload, one.gpu) == (other.label, other.name, other.workload, other.gpu)
-
-
-def quantity_text(function: Function, quantity: NcuQuantity) -> str:
-    """Formats a quantity, the median over the function's launches."""
-    return value_text(function.median(quantity), quantity.unit)
 
 
 def workload_text(workload: Workload | None) -> str:
@@ -95,11 +88,6 @@ def workload_text(workload: Workload | None) -> str:
 def subject(function: Function) -> str:
     """Describes a launch: `decode-v4 B=1 qk4_v8 on NVIDIA H200`."""
     return f"{function.label or function.name} {workload_text(function.workload)} on {function.gpu or 'an unknown GPU'}"
-
-
-def change_title(change: CounterChange) -> str:
-    """Returns the changed quantity, with its unit if both sides share it."""
-    return change.title if change.unit == "cycles" else titled(change.title, change.unit)
 
 
 def change_text(change: CounterChange) -> str:
@@ -133,7 +121,9 @@ def functions_answer(functions: Sequence[Function], code_of: CodeOf) -> Answer:
     return Answer(
         records=lambda: [_row(function, code_of) for function in functions],
         text=lambda width: [*_functions_text(width, functions), *_reports(functions, code_of)],
-        document=lambda: [function_document(function, code_of) for function in functions],
+        document=lambda: [
+            {**_identity(each, code_of), "quantities": _quantities(each), "stalls": each.stalls()} for each in functions
+        ],
         next=_after_table(functions),
     )
 
@@ -204,7 +194,8 @@ def _function_table(block: Sequence[Function], everything: Sequence[Function]) -
     for group, quantities in groupby(QUANTITIES, lambda quantity: quantity.group):
         rows.append((group, ()))
         rows += [
-            (f"  {titled(one.title, one.unit)}", [quantity_text(each, one) for each in block]) for one in quantities
+            (f"  {titled(one.title, one.unit)}", [value_text(each.median(one), one.unit) for each in block])
+            for one in quantities
         ]
     # The stalls of all functions, most of the first's first, so that every block has the same rows.
     reasons = list(stall_reasons(everything))
@@ -244,7 +235,8 @@ def _difference_table(difference: FunctionDifference) -> Table[TitledRow]:
         for change in changes:
             before, after = (value_text(value, change.unit) for value in change.medians)
             verdict = Text(change.verdict, style=_STYLES[change.verdict])
-            rows.append((f"  {change_title(change)}", (before, after, change_text(change), verdict)))
+            title = change.title if change.unit == "cycles" else titled(change.title, change.unit)
+            rows.append((f"  {title}", (before, after, change_text(change), verdict)))
     heads = ["\n".join(heading(function, sides)) for function in sides]
     return titled_table([*heads, "change", " "], rows, wrap=2, bottom=2, least=_TITLE_WIDTH - _GAP)
 
@@ -270,11 +262,6 @@ def _identity(function: Function, code_of: CodeOf) -> dict[str, Any]:
         "code": code_of(function.label, function.source).value,
         "report": str(function.path),
     }
-
-
-def function_document(function: Function, code_of: CodeOf) -> dict[str, Any]:
-    """Returns one function for JSON: medians over its launches; null for missing values and NaN."""
-    return {**_identity(function, code_of), "quantities": _quantities(function), "stalls": function.stalls()}
 
 
 def _row(function: Function, code_of: CodeOf) -> dict[str, Any]:

@@ -114,14 +114,8 @@ def _text(checks: Sequence[MachineCheck]) -> list[Block]:
     fatal = any(check.is_fatal for check in checks)
     what_follows = ": nothing can be measured until the failed checks are fixed" if fatal else ""
     summary = ", ".join(f"{counts[level]} {level}" for level in _STYLES)
-    return [checks_table(checks), "", f"{summary}{what_follows}"]
-
-
-def checks_table(checks: Sequence[MachineCheck]) -> Table[Any]:
-    """Makes a row per check: name, level and finding; a remedy has a row of its own."""
-    return check_rows(
-        (check.name, Text(check.level, style=_STYLES[check.level]), check.finding, check.remedy) for check in checks
-    )
+    rows = ((each.name, Text(each.level, style=_STYLES[each.level]), each.finding, each.remedy) for each in checks)
+    return [check_rows(rows), "", f"{summary}{what_follows}"]
 
 
 def _calibrate(params: Mapping[str, Any]) -> ExitCode:

@@ -80,16 +80,9 @@ def gaps_of(measurements: Sequence[Measurement], clocks: Clocks) -> dict[str, Cl
 def contradictions(measurements: Sequence[Measurement], clocks: Clocks) -> list[tuple[Measurement, Measurement]]:
     """Returns cases faster than the baseline by one clock, slower by another: the own timer's row, and the other."""
     own = {row.case.id: row for row in measurements if row.role is Role.KERNEL and row.versus}
-    return [
-        (own[row.case.id], row)
-        for rows in clocks.values()
-        for row in rows
-        if row.case.id in own and _verdicts(own[row.case.id], row) == {"faster", "slower"}
-    ]
-
-
-def _verdicts(*rows: Measurement) -> set[str]:
-    return {row.versus.verdict for row in rows if row.versus}
+    pairs = [(own[row.case.id], row) for rows in clocks.values() for row in rows if row.case.id in own]
+    opposite = {"faster", "slower"}
+    return [pair for pair in pairs if {row.versus.verdict for row in pair if row.versus} == opposite]
 
 
 def has_times(clocks: Clocks) -> bool:

@@ -137,7 +137,8 @@ def _parse_event(term: str, extent: Extent) -> PoolEvent:
     elif kind == "verify" and any(not 1 <= row.count <= extent.drafts for row in rows):
         problem = f"1 to {extent.drafts} drafts are accepted"
     elif kind == "verify" and not all(_is_tree(row, extent) for row in rows if row.slot > 0):
-        wanted = f"a tree names {extent.drafts} parents, each draft one before it: v3:{_chain(extent.drafts)}/1"
+        chain = ".".join(map(str, range(extent.drafts)))
+        wanted = f"a tree names {extent.drafts} parents, each draft one before it: v3:{chain}/1"
         problem = wanted if extent.has_trees else "these drafts are not a tree"
     elif kind == "prefill" and not any(row.count for row in rows):
         problem = "it has no token"
@@ -154,10 +155,6 @@ def _is_tree(row: EventRow, extent: Extent) -> bool:
     """Whether a row has a tree of all drafts, each behind its parent, or none where there are none."""
     wanted = extent.drafts if extent.has_trees else 0
     return len(row.tree) == wanted and all(parent <= place for place, parent in enumerate(row.tree))
-
-
-def _chain(drafts: int) -> str:
-    return ".".join(map(str, range(drafts)))
 
 
 def draw_program(seed: int, calls: Collection[Call], extent: Extent) -> EventProgram:
