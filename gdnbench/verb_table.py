@@ -100,7 +100,7 @@ _PANELS = {
         ),
         VerbRow(
             "proton",
-            "Show where inside a kernel the time goes: by Proton for Triton, by clock stamps for CUDA.",
+            "Show where inside a kernel the time goes: by Proton for Triton, by clock stamps for CUDA and CuTe DSL.",
             gpu=True,
             profiles=("proton", "phases"),
         ),

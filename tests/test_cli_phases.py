@@ -90,14 +90,14 @@ def test_a_kernel_without_marks_is_refused_before_any_worker(command_line, worke
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["decode-triton,decode-v4"], "several are for CUDA kernels"),
-        (["decode-reference", "--launch", "scan"], "--launch is for CUDA kernels"),
+        (["decode-triton,decode-v4"], "several are for CUDA and CuTe kernels"),
+        (["decode-reference", "--launch", "scan"], "--launch is for CUDA and CuTe kernels"),
         (["decode-v4", "--shape", "B=1,8"], "2 workloads"),
         (["decode-vv"], "there is no kernel"),
         (["decode-triton", "--shape", "B=256"], "smaller B than 256"),
         (["decode-triton", "--launches", "0"], "launches"),
         ([], "no kernel was named"),
-        (["--import", "a.npz", "b.json"], "several are for CUDA kernels"),
+        (["--import", "a.npz", "b.json"], "several are for CUDA and CuTe kernels"),
     ],
 )
 def test_what_makes_no_sense_is_refused(command_line, with_gpu, arguments, said):

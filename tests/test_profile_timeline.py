@@ -106,7 +106,7 @@ def test_the_table_tells_passes_and_warps(command_line, stored):
     [
         (["--import", "old.npz", "--timeline", "a.json"], "0 of these have passes"),
         (["--import", "a.npz", "a.npz", "--timeline", "a.pdf"], "a.pdf"),
-        (["decode-triton", "--warps"], "--warps is for CUDA kernels"),
+        (["decode-triton", "--warps"], "--warps is for CUDA and CuTe kernels"),
     ],
 )
 def test_a_timeline_that_cannot_be_is_refused(command_line, tmp_path, monkeypatch, stored, arguments, said):

@@ -38,13 +38,13 @@ def proton(
     launch: Annotated[
         str,
         typer.Option(
-            metavar="ENTRY", help="Of a CUDA kernel of several launches, this one; all with marks by default."
+            metavar="ENTRY", help="Of a stamped kernel of several launches, this one; all with marks by default."
         ),
     ] = "",
     launches: Annotated[
         int | None, typer.Option(min=1, help="Launches to trace, 8 by default, or to stamp cold, 200 by default.")
     ] = None,
-    warps: Annotated[bool, typer.Option("--warps", help="Of a CUDA kernel, show each warp of a block.")] = False,
+    warps: Annotated[bool, typer.Option("--warps", help="Of a stamped kernel, show each warp of a block.")] = False,
     timeline: Annotated[
         Path | None,
         typer.Option(
@@ -58,7 +58,7 @@ def proton(
     json: options.JsonOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
-    """Show where inside a kernel the time goes: by Proton for Triton, by clock stamps for CUDA.
+    """Show where inside a kernel the time goes: by Proton for Triton, by clock stamps for CUDA and CuTe DSL.
 
     Of one Triton kernel, each warp of each launch notes the SM's clock at the borders of
     the kernel's scopes (`with trace.scope("update")`). What that costs shows beside the
@@ -89,7 +89,9 @@ def proton(
     given = "launch" if launch else "warps" if warps else "timeline" if timeline else ""
     if not by_stamps and (given or len(files or cases) > 1):
         message = (
-            f"--{given} is for CUDA kernels" if given else "several are for CUDA kernels and their .npz files alone"
+            f"--{given} is for CUDA and CuTe kernels"
+            if given
+            else "several are for CUDA and CuTe kernels and their .npz files alone"
         )
         raise UsageError(message, "name one Triton kernel, as in gdnbench proton decode-triton")
     if cases:
