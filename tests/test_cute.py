@@ -148,8 +148,8 @@ def test_a_mark_of_another_phase_is_told(tmp_path):
         build(Job(entry, entry.default, decode_at(), "sm_90"))
 
 
-def test_it_is_interpreted_and_watched(tmp_path):
-    root = tmp_path / "more"
+def test_it_is_interpreted_and_watched(tmp_path, same_root):
+    root = same_root / "interpreted"
     _changed(root, ("own_part(new_state, Int64(row)", "own_part(new_state, Int64(row) + 1"), name="decode-writes-past")
     _changed(root, ("decay * s[i]", "s[i]"), name="decode-forgets-not")
     gdnbench = Gdnbench(tmp_path, (root,), in_process=True)
@@ -267,8 +267,8 @@ WATCHED = {
 
 
 @pytest.mark.parametrize("which", WATCHED)
-def test_products_of_sm_100_are_interpreted_and_watched(tmp_path, which):
-    (entry, params, shape, changes), root = WATCHED[which], tmp_path / "more"
+def test_products_of_sm_100_are_interpreted_and_watched(tmp_path, same_root, which):
+    (entry, params, shape, changes), root = WATCHED[which], same_root / which
     op = entry.op.name
     for name, (change, _, _) in changes.items():
         write_changed(entry, f"{op}-{name}", root, change)

@@ -114,11 +114,11 @@ def test_the_pages_of_a_run_have_every_case_once(client):
 def test_ready_has_every_check_and_what_shows_more(client):
     told = client.call("ready", kernel="decode-syntax-error,decode-v4", gpu="cpu")
     assert told.is_error
-    told = client.call("ready", kernel="test-wrong", gpu="cpu", suite="contest")
-    assert (told.is_error, told.document["ready"], told.document["exit_code"]) == (False, False, 3)
+    told = client.call("ready", kernel="test-raises", gpu="cpu", suite="contest")
+    assert (told.is_error, told.document["ready"], told.document["exit_code"]) == (False, False, 8)
     checks = {check["name"]: check for check in told.document["checks"]}
     assert checks["numbers"]["status"] == "failed"
-    assert checks["numbers"]["command"].startswith("gdnbench verify test-wrong")
+    assert checks["numbers"]["command"].startswith("gdnbench verify test-raises")
 
 
 def test_an_experiment_is_written_down_read_and_closed(client):
