@@ -136,21 +136,6 @@ def check_nvbench(nvbench: LoadResult, libcuda: LoadResult, version: str | None,
     return MachineCheck("cuda-bench", level, f"{version}, does not load: {cause}", remedy, needed_to_measure=True)
 
 
-def find_c_compiler() -> str | None:
-    """Returns the C compiler that Triton would take."""
-    return os.environ.get("CC") or _first("gcc", "clang", "cc")
-
-
-def find_cpp_compiler() -> str | None:
-    """Returns the C++ compiler that torch.compile would take."""
-    return os.environ.get("CXX") or _first("g++", "clang++", "c++")
-
-
-def has_python_headers() -> bool:
-    """Whether an extension module can be compiled for this Python."""
-    return (Path(sysconfig.get_path("include")) / "Python.h").exists()
-
-
 def check_compilers(c: str | None, cpp: str | None, has_headers: bool, has_gpu: bool) -> MachineCheck:
     """Checks whether torch.compile on the CPU and, for a GPU, Triton's launcher can be built."""
     lacking = []
@@ -365,7 +350,12 @@ def _check_libraries(loaded: dict[str, LoadResult], gpu: Gpu | None) -> list[Mac
         check_triton(loaded["triton"]),
         check_nvrtc(loaded["nvrtc"], version("cuda-core"), version("nvidia-cuda-nvrtc")),
         check_nvbench(loaded["nvbench"], loaded["libcuda"], version("cuda-bench"), gpu),
-        check_compilers(find_c_compiler(), find_cpp_compiler(), has_python_headers(), has_gpu=gpu is not None),
+        check_compilers(
+            os.environ.get("CC") or _first("gcc", "clang", "cc"),
+            os.environ.get("CXX") or _first("g++", "clang++", "c++"),
+            has_headers=Path(sysconfig.get_path("include"), "Python.h").exists(),
+            has_gpu=gpu is not None,
+        ),
     ]
 
 

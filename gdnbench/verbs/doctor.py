@@ -18,7 +18,7 @@ from gdnbench.process.events import NoteMade
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, check_rows, command
 from gdnbench.render.units import duration, number, percent, traffic
-from gdnbench.verbs.options import ProfilesOption, QuietOption, ShapesOption, check_mode, run_of_all, sizes
+from gdnbench.verbs.options import GpuOption, ProfilesOption, QuietOption, ShapesOption, check_mode, run_of_all, sizes
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def doctor(
     ctx: typer.Context,
-    gpu: Annotated[str, typer.Option(help="auto, cpu, an index, a model (h200, b200) or a GPU-… UUID.")] = "auto",
+    gpu: GpuOption = "auto",
     results: Annotated[Path, typer.Option("--out", help="The folder that runs are to be written to.")] = Path(
         "results"
     ),

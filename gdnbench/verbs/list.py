@@ -33,6 +33,7 @@ from gdnbench.verbs.options import (
     JsonOption,
     KernelsArgument,
     KernelsOption,
+    LibraryOption,
     ResultsOption,
     complete_ops,
     terms,
@@ -46,7 +47,7 @@ def list_kernels(
     op: Annotated[
         str, typer.Option(help="List the kernels of this op alone.", autocompletion=complete_ops, show_default=False)
     ] = "",
-    library: Annotated[bool, typer.Option("--library", help="In a project: the bundled kernels, too.")] = False,
+    library: LibraryOption = False,
     results: ResultsOption = RESULTS,
     json: JsonOption = False,
     csv: CsvOption = False,

@@ -42,15 +42,17 @@ def headline(info: RunInfo) -> Text:
     device = gpu.get("name") or "the CPU (no GPU here, or none wanted)"
     settings = info.settings
     timer = "NVBench, cold L2" if info.on_gpu else "warm calls"
-    text = Text(f"{info.op} on {device}", style="bold")
     processes = process_count(info)
     most, shared = ("≤", f", {processes} processes") if processes > 1 else ("up to ", "")
     fewer = most if settings.get("until_clear") else ""
     rounds = f"{fewer}{settings['rounds']} rounds of {most}{settings['samples']} samples{shared}"
-    text.append(f": {timer}, {rounds}", style="not bold")
-    if not info.complete:
-        text.append("  (partial)", style="bold yellow")
-    return text
+    return head_line(f"{info.op} on {device}", f"{timer}, {rounds}", complete=info.complete)
+
+
+def head_line(what: str, how: str, *, complete: bool) -> Text:
+    """Returns the first line of a run: what was measured, in bold, how, and whether it is a part."""
+    partial = ("  (partial)", "bold yellow")
+    return Text.assemble((what, "bold"), f": {how}", *(() if complete else [partial]))
 
 
 def process_count(info: RunInfo) -> int:

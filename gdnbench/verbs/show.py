@@ -29,7 +29,7 @@ from gdnbench.verbs import options
 from gdnbench.verbs.base import VIEW_OPTIONS
 from gdnbench.verbs.run_clocks import LEGEND, Clocks, clock_blocks, has_times
 from gdnbench.verbs.run_clocks import flat_rows as rows_of_run
-from gdnbench.verbs.run_notes import fastest_lines, legend, warning_notes
+from gdnbench.verbs.run_notes import fastest_lines, head_line, legend, warning_notes
 from gdnbench.verbs.run_tables import WorkloadView, print_run, rows_at
 from gdnbench.wording import first_of, plural
 
@@ -245,11 +245,8 @@ def _headline(joint: Joint) -> Text:
     info, cards = joint.info, joint.cards
     device = joint.runs[0].gpu_name
     count = f"{len(cards)} " if len(cards) > 1 else ""
-    text = Text(f"{info.op} on {count}{device}", style="bold")
-    text.append(f": NVBench, cold L2, {_sampled(cards)} of ≤{info.settings['samples']} samples", style="not bold")
-    if not all(run.info.complete for run in joint.runs):
-        text.append("  (partial)", style="bold yellow")
-    return text
+    how = f"NVBench, cold L2, {_sampled(cards)} of ≤{info.settings['samples']} samples"
+    return head_line(f"{info.op} on {count}{device}", how, complete=all(run.info.complete for run in joint.runs))
 
 
 def _sampled(cards: Sequence[Card]) -> str:

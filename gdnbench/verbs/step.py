@@ -21,6 +21,7 @@ from gdnbench.render.units import factor, plus_minus, relative_half_width, time_
 from gdnbench.store.info import RunInfo, info_document, read_info
 from gdnbench.store.tables import LaunchWayRow, StepRow, read_launch_ways, read_steps, refuse_lost_rows
 from gdnbench.verbs import options
+from gdnbench.verbs.run_notes import head_line
 from gdnbench.wording import plural
 
 
@@ -140,16 +141,12 @@ def _text(info: RunInfo, steps: Sequence[StepRow], ways: Sequence[LaunchWayRow])
 def _headline(info: RunInfo, steps: Sequence[StepRow]) -> Text:
     gpu = info.machine.get("gpu") or {}
     what = f"a step of {steps[0].layers} layers of {info.op}" if steps else "launches of an empty kernel"
-    text = Text(f"{what} on {gpu.get('name') or info.gpu}", style="bold")
     settings = info.settings
-    measured = f": {settings['rounds']} rounds of {settings['samples']} samples"
+    measured = f"{settings['rounds']} rounds of {settings['samples']} samples"
     measured += f" in {plural(settings.get('processes', 1), 'process', 'processes')}"
     if steps and steps[0].between_mib:
         measured += f", {steps[0].between_mib:g} MiB read between two layers"
-    text.append(measured, style="not bold")
-    if not info.complete:
-        text.append("  (partial)", style="bold yellow")
-    return text
+    return head_line(f"{what} on {gpu.get('name') or info.gpu}", measured, complete=info.complete)
 
 
 def _steps(rows: Sequence[StepRow]) -> Iterator[Block]:

@@ -28,7 +28,7 @@ from gdnbench.store.measurements import measurement_row, read_run
 from gdnbench.store.tables import read_builds, read_sweep
 from gdnbench.verbs import options
 from gdnbench.verbs.measured_columns import PLACE_WORDS, count_column
-from gdnbench.verbs.run_notes import control_lines, next_words, stored_note, warning_notes
+from gdnbench.verbs.run_notes import control_lines, head_line, next_words, stored_note, warning_notes
 from gdnbench.verbs.run_tables import build_blocks
 from gdnbench.wording import first_line
 
@@ -189,11 +189,8 @@ def sweep_legend(info: RunInfo) -> str:
 def _headline(info: RunInfo, sweep: Sweep, measurements: Sequence[Measurement]) -> Text:
     gpu = info.machine.get("gpu") or {}
     count = sum(row.case.is_point_of(sweep.axes) for row in measurements)
-    text = Text(f"sweep on {gpu.get('name') or 'the CPU (no GPU here, or none wanted)'}", style="bold")
-    text.append(f": {count} points: {sweep.tried}", style="not bold")
-    if not info.complete:
-        text.append("  (partial)", style="bold yellow")
-    return text
+    device = gpu.get("name") or "the CPU (no GPU here, or none wanted)"
+    return head_line(f"sweep on {device}", f"{count} points: {sweep.tried}", complete=info.complete)
 
 
 def point_columns(sweep: Sweep, plateau: Plateau, points: Sequence[Point], rows: PointRows) -> list[Column[Point]]:
