@@ -13,24 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gdnbench.analyse.analysis import (
-    compare_cases,
-    floors_of,
-    interval_warnings,
-    outlier_warnings,
-    ratios_of,
-    run_warnings,
-)
-from gdnbench.analyse.card_run import (
-    CardRun,
-    PooledTimes,
-    check_alike,
-    check_joinable,
-    differing_conditions,
-    pool_times,
-    read_card_run,
-    shared_cases,
-)
+from gdnbench.analyse import analysis, card_run
 from gdnbench.analyse.rounds import LOW_CLOCK, WorkloadTimes
 from gdnbench.errors import UsageError
 from gdnbench.model.case import Case
@@ -50,7 +33,7 @@ class JointRows:
     """The rows by one clock, and the pooled times behind them."""
 
     rows: tuple[Measurement, ...]
-    times: Mapping[Workload, PooledTimes]
+    times: Mapping[Workload, card_run.PooledTimes]
 
     def launch_warnings(self) -> list[str]:
         """The warning that hosts differ, from the workload of the shortest times, where a launch is estimated best."""
@@ -67,7 +50,7 @@ class JointRows:
         ]
 
 
-def analyse_joint(runs: Sequence[CardRun], shared: Sequence[str], clock: Clock | None) -> JointRows:
+def analyse_joint(runs: Sequence[card_run.CardRun], shared: Sequence[str], clock: Clock | None) -> JointRows:
     """The joint rows by one clock; empty if some run lacks the clock's times of a whole workload."""
     there = [case_id for case_id in shared if all((case_id, clock) in run.rows for run in runs)]
     cases = {case_id: runs[0].rows[case_id, clock].case for case_id in there}
@@ -75,18 +58,20 @@ def analyse_joint(runs: Sequence[CardRun], shared: Sequence[str], clock: Clock |
     confidence = float(settings["confidence"])
     at: dict[Workload, WorkloadTimes] = {}
     controls_at: dict[Workload, WorkloadTimes] = {}
-    pooled: dict[Workload, PooledTimes] = {}
+    pooled: dict[Workload, card_run.PooledTimes] = {}
     for workload in dict.fromkeys(case.workload for case in cases.values()):
         rows = [runs[0].rows[case_id, clock] for case_id in there if cases[case_id].workload == workload]
-        pooled[workload] = pool_times(
+        pooled[workload] = card_run.pool_times(
             rows, [(run.uuid, {row.case.id: run.rounds[row.case.id, clock] for row in rows}) for run in runs]
         )
         at[workload] = WorkloadTimes(pooled[workload].times, pooled[workload].effects, confidence)
         controls_at[workload] = WorkloadTimes(pooled[workload].times, pooled[workload].of_same_code, confidence)
-    ratios = ratios_of(list(cases.values()), at, controls_at)
-    versus = compare_cases(list(cases.values()), ratios, margin=float(settings["margin"]), confidence=confidence)
+    ratios = analysis.ratios_of(list(cases.values()), at, controls_at)
+    versus = analysis.compare_cases(
+        list(cases.values()), ratios, margin=float(settings["margin"]), confidence=confidence
+    )
     copying = {row.case.variant.kernel for row in runs[0].rows.values() if row.role is Role.FLOOR and row.nbytes}
-    floors = floors_of(list(cases.values()), copying, at)
+    floors = analysis.floors_of(list(cases.values()), copying, at)
     usual_mhz = median_known(
         np.concatenate([np.empty(0), *(mhz for each in pooled.values() for mhz in each.sm_mhz.values())])
     )
@@ -141,7 +126,7 @@ def _row_warnings(timing: Timing, low_clock: int, case: Case, at: WorkloadTimes)
     if low_clock:
         warnings.append(f"{low_clock} of {timing.rounds} rounds below {LOW_CLOCK:.0%} of the median clock of all cards")
     what = "cards" if isinstance(at.effects, CardEffects) else "processes"
-    return (*warnings, *interval_warnings(timing), *outlier_warnings(case, at, what))
+    return (*warnings, *analysis.interval_warnings(timing), *analysis.outlier_warnings(case, at, what))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,10 +153,10 @@ class Card:
 class Joint:
     """The joint result of several runs: a row per case that all have, by their own timer, without percentiles."""
 
-    runs: tuple[CardRun, ...]
+    runs: tuple[card_run.CardRun, ...]
     cards: tuple[Card, ...]
     measurements: tuple[Measurement, ...]
-    times: Mapping[Workload, PooledTimes]  # by their own timer
+    times: Mapping[Workload, card_run.PooledTimes]  # by their own timer
     failed: tuple[Measurement, ...]  # cases without a time in some run, with the first reason and the card, if one
     clocks: Mapping[Clock, tuple[Measurement, ...]]
     strays: tuple[Stray, ...]
@@ -193,19 +178,19 @@ class Joint:
 
 def join_runs(folders: Sequence[Path]) -> Joint:
     """Joins runs of one op and GPU model that share a case, or UsageError; of copies of a run the first counts."""
-    by_id: dict[tuple[str, str], CardRun] = {}
-    for run in map(read_card_run, folders):
+    by_id: dict[tuple[str, str], card_run.CardRun] = {}
+    for run in map(card_run.read_card_run, folders):
         by_id.setdefault((run.info.run_id, run.uuid), run)  # two hosts may begin runs in one second
     runs = list(by_id.values())
     for run in runs:
-        check_joinable(run)
+        card_run.check_joinable(run)
     for run in runs[1:]:
-        check_alike(runs[0], run)
+        card_run.check_alike(runs[0], run)
     return _join(runs)
 
 
-def _join(runs: Sequence[CardRun]) -> Joint:
-    shared, left_out = shared_cases(runs)
+def _join(runs: Sequence[card_run.CardRun]) -> Joint:
+    shared, left_out = card_run.shared_cases(runs)
     if not shared:
         reasons = "; ".join(left_out) or "they have no times"
         raise UsageError(f"no case can be joined: {reasons}", "join runs that share kernels and workloads")
@@ -222,8 +207,10 @@ def _join(runs: Sequence[CardRun]) -> Joint:
     # Of the runs' own warnings, those of the baseline are made anew for all of them together.
     own_warnings = dict.fromkeys(warning for run in runs for warning in run.info.warnings)
     warnings = [warning for warning in own_warnings if "other processes are on the GPU" in warning]
-    warnings += [*differing_conditions(runs), *run_warnings(own.rows)]
-    warnings += [f"{clock}: {warning}" for clock, each in by_clock.items() for warning in run_warnings(each.rows)]
+    warnings += [*card_run.differing_conditions(runs), *analysis.run_warnings(own.rows)]
+    warnings += [
+        f"{clock}: {warning}" for clock, each in by_clock.items() for warning in analysis.run_warnings(each.rows)
+    ]
     return Joint(
         runs=tuple(runs),
         cards=tuple(cards),
@@ -237,7 +224,7 @@ def _join(runs: Sequence[CardRun]) -> Joint:
     )
 
 
-def _failed(runs: Sequence[CardRun], cards: Sequence[Card]) -> Iterator[Measurement]:
+def _failed(runs: Sequence[card_run.CardRun], cards: Sequence[Card]) -> Iterator[Measurement]:
     names = {card.uuid: card.name for card in cards}
     for case_id in dict.fromkeys(case_id for run in runs for case_id in run.failed):
         failing = [run for run in runs if case_id in run.failed]
@@ -246,7 +233,7 @@ def _failed(runs: Sequence[CardRun], cards: Sequence[Card]) -> Iterator[Measurem
         yield row if len(failing) == len(runs) else replace(row, reason=f"on {where}: {row.reason}")
 
 
-def _card(runs: Sequence[CardRun], deviation: Deviation) -> Card:
+def _card(runs: Sequence[card_run.CardRun], deviation: Deviation) -> Card:
     machine = runs[0].info.machine
     own = [each for run in runs for (_, clock), each in run.rounds.items() if clock is None]
     clocks = [mhz for each in own if each.sm_mhz is not None for mhz in each.sm_mhz.tolist()]
@@ -263,7 +250,7 @@ def _card(runs: Sequence[CardRun], deviation: Deviation) -> Card:
     )
 
 
-def _span(run: CardRun) -> tuple[int, int]:
+def _span(run: card_run.CardRun) -> tuple[int, int]:
     own = [each for (_, clock), each in run.rounds.items() if clock is None]
     there = [np.isfinite(each.times_us) for each in own]
     processes = [len(np.unique(each.processes[known])) for each, known in zip(own, there, strict=True)]

@@ -12,16 +12,8 @@ import msgspec
 
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import UsageError
+from gdnbench.exchange import schema
 from gdnbench.exchange.reference import LaunchSize, sizes_of
-from gdnbench.exchange.schema import (
-    DTYPE_NAMES,
-    DefinedTensor,
-    Definition,
-    Solution,
-    encoded,
-    parse_solution,
-    read_text,
-)
 from gdnbench.model.case import Variant
 from gdnbench.model.declaration import DtypeOf, Params, TensorSpec
 from gdnbench.model.op import Op
@@ -33,7 +25,7 @@ class Match:
     """A Definition of an op: `fixed` are sizes that it makes constant, `names` the op's of its variable axes."""
 
     op: Op
-    definition: Definition
+    definition: schema.Definition
     fixed: dict[str, int]
     names: dict[str, str]
 
@@ -52,7 +44,7 @@ class Match:
         return None
 
 
-def match(op: Op, definition: Definition) -> Match:
+def match(op: Op, definition: schema.Definition) -> Match:
     """Matches a Definition with an op; raises UsageError with the difference."""
     inputs = {name: each for name, each in definition.inputs.items() if each.shape is not None}
     scalars = {name: each for name, each in definition.inputs.items() if each.shape is None}
@@ -68,7 +60,7 @@ def match(op: Op, definition: Definition) -> Match:
     return matched
 
 
-def _dtype_axes(op: Op, definition: Definition) -> dict[str, int]:
+def _dtype_axes(op: Op, definition: schema.Definition) -> dict[str, int]:
     """Returns the sizes of axes that decide element types; no tensor has such an axis, so the Definition gives them."""
     sizes = {}
     for name in dict.fromkeys(spec.dtype.axis for spec in op.tensors if isinstance(spec.dtype, DtypeOf)):
@@ -86,10 +78,10 @@ def _same_names(op: Op, what: str, ours: set[str], theirs: set[str]) -> None:
         raise UsageError(text, "name another op with --op")
 
 
-def _match_tensor(matched: Match, spec: TensorSpec, defined: DefinedTensor) -> None:
+def _match_tensor(matched: Match, spec: TensorSpec, defined: schema.DefinedTensor) -> None:
     op, shape = matched.op, defined.shape or []
     reason = ""
-    if DTYPE_NAMES.get(spec.settled) != defined.dtype:
+    if schema.DTYPE_NAMES.get(spec.settled) != defined.dtype:
         reason = f" is {defined.dtype}, and of {op.name} {spec.dtype}"
     elif len(shape) != len(spec.dims):
         reason = f" has {len(shape)} axes, and of {op.name} {len(spec.dims)}"
@@ -113,22 +105,22 @@ SOLUTION_FILE = "solution.json"
 SOURCES_FOLDER = "source"
 
 
-def solution_files(solution: Solution) -> dict[Path, bytes]:
+def solution_files(solution: schema.Solution) -> dict[Path, bytes]:
     """Returns a Solution as files of a kernel's folder."""
     document = msgspec.to_builtins(solution)
     document["sources"] = [source.path for source in solution.sources]
     files = {Path(SOURCES_FOLDER, source.path): source.content.encode() for source in solution.sources}
-    return {Path(SOLUTION_FILE): encoded(document), **files}
+    return {Path(SOLUTION_FILE): schema.encoded(document), **files}
 
 
-def stored_solution(folder: Path) -> Solution:
+def stored_solution(folder: Path) -> schema.Solution:
     """Reads the Solution that a kernel was imported from, with its current sources; raises UsageError if invalid."""
     path = folder / SOLUTION_FILE
-    document = json.loads(read_text(path))
+    document = json.loads(schema.read_text(path))
     document["sources"] = [
-        {"path": name, "content": read_text(folder / SOURCES_FOLDER / name)} for name in document["sources"]
+        {"path": name, "content": schema.read_text(folder / SOURCES_FOLDER / name)} for name in document["sources"]
     ]
-    return parse_solution(json.dumps(document), str(path))
+    return schema.parse_solution(json.dumps(document), str(path))
 
 
 def literal(text: str) -> str:

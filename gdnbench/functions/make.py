@@ -21,17 +21,9 @@ from typing import Any
 import torch
 
 from gdnbench.errors import DeclarationError, GdnbenchError, UnknownNameError, UsageError
+from gdnbench.functions import load
 from gdnbench.functions.ask import FunctionsMade, FunctionsRefused, FunctionsRequest
 from gdnbench.functions.cuda_source import read_kernels
-from gdnbench.functions.load import (
-    bind_function,
-    draw,
-    load_function,
-    read_given,
-    sha256_of,
-    source_files,
-    text_of_given,
-)
 from gdnbench.functions.reference import FunctionName, parse_tensors, workloads_of
 from gdnbench.launch.workspace import TORCH_DTYPES
 from gdnbench.model.declaration import Dtype, ExactGate, RoundoffGate, TensorSpec
@@ -74,8 +66,8 @@ class _Op:
         """Loads the functions, holds them to the inputs, and writes the op's folder."""
         places = [each.place for each in self.functions if not each.is_cuda]
         for each in (each for each in self.functions if not each.is_cuda):
-            _check_parameters(load_function(each.place, each.function), each.title, self.names)
-        self.files = source_files(places)  # after loading, for what they import
+            _check_parameters(load.load_function(each.place, each.function), each.title, self.names)
+        self.files = load.source_files(places)  # after loading, for what they import
         labels = tuple(each.label for each in self.functions)
         kernels = (labels[1:] if self.request.against else ()) or labels
         return FunctionsMade(str(_write(self._texts())), self.name, kernels, labels[0])
@@ -83,12 +75,12 @@ class _Op:
     def __post_init__(self) -> None:
         axes: dict[str, int | None] = {}
         typed = self.request
-        text = text_of_given(typed.given) if typed.given else typed.inputs
+        text = load.text_of_given(typed.given) if typed.given else typed.inputs
         self.inputs = parse_tensors(text, "--inputs", axes) if text else ()
         self.declared = parse_tensors(typed.output, "--output", axes) if typed.output else ()
         self.names = tuple(each.name for each in self.inputs)
         self.workloads = workloads_of(axes, typed.shapes) if typed.inputs else ()
-        self.given = sha256_of(Path(typed.given)) if typed.given else ""
+        self.given = load.sha256_of(Path(typed.given)) if typed.given else ""
         dtypes = [each.dtype for each in self.inputs]
         shown = dtypes[:1] if len(set(dtypes)) == 1 else dtypes
         # Times depend on types and on given inputs, which sizes do not determine.
@@ -154,8 +146,8 @@ class _Op:
     def _call(self, sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
         """Calls the first function; DeclarationError if it fails, or returns what cannot be compared."""
         function = self.functions[0]
-        inputs = read_given(self.request.given, self.device) or draw(self.inputs, sizes, 1, self.device)
-        launch = bind_function(SimpleNamespace(**inputs), self.names, function.place, function.function)
+        inputs = load.read_given(self.request.given, self.device) or load.draw(self.inputs, sizes, 1, self.device)
+        launch = load.bind_function(SimpleNamespace(**inputs), self.names, function.place, function.function)
         try:
             outputs = launch()
         except DeclarationError as error:

@@ -17,14 +17,7 @@ import numpy as np
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.errors import GdnbenchError, UsageError
-from gdnbench.inspect.compiled import (
-    FailedBuild,
-    build_subjects,
-    choose_archs,
-    choose_subjects,
-    fitting_archs,
-    gpu_size_of,
-)
+from gdnbench.inspect import compiled
 from gdnbench.inspect.quantities import QUANTITIES as BUILD_QUANTITIES
 from gdnbench.ledger.entry import (
     EntryState,
@@ -278,9 +271,9 @@ def _is_since(path: Path, since: datetime | None) -> bool:
 
 def usual_arch(catalog: Catalog, op: str, label: str, workload: Workload, wanted: str) -> str:
     """The architecture that a build is measured for: the one wanted, this machine's GPU's, or the first that fits."""
-    subjects, _ = choose_subjects(catalog, op, [label], [workload])
-    archs = choose_archs(wanted, list_gpus())
-    return archs[0] if wanted else fitting_archs(archs, subjects)[0][0]
+    subjects, _ = compiled.choose_subjects(catalog, op, [label], [workload])
+    archs = compiled.choose_archs(wanted, list_gpus())
+    return archs[0] if wanted else compiled.fitting_archs(archs, subjects)[0][0]
 
 
 def measure_here(
@@ -292,11 +285,11 @@ def measure_here(
     """
     if quantity == "error":
         return _error(catalog, op, label, workload, observer)
-    subjects, _ = choose_subjects(catalog, op, [label], [workload])
-    outcomes = build_subjects(subjects, [arch], lambda name: gpu_size_of(name, ()), observer)
+    subjects, _ = compiled.choose_subjects(catalog, op, [label], [workload])
+    outcomes = compiled.build_subjects(subjects, [arch], lambda name: compiled.gpu_size_of(name, ()), observer)
     values: list[float] = []
     for outcome in outcomes:
-        if isinstance(outcome, FailedBuild):
+        if isinstance(outcome, compiled.FailedBuild):
             raise outcome.error
         values.append(float(BUILD_QUANTITIES[_OF_BUILDS[quantity]].read(outcome) or 0))
     return sum(values) if quantity == "code" else max(values), arch

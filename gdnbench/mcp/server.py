@@ -31,20 +31,9 @@ from gdnbench import __version__
 from gdnbench.errors import ExitCode, GdnbenchError, UsageError
 from gdnbench.mcp.tool import BoundTool, Call, VerbParameters
 from gdnbench.mcp.tools import TOOLS
+from gdnbench.process import events
 from gdnbench.process.child import Child
 from gdnbench.process.command import describe_exit
-from gdnbench.process.events import (
-    PHASES,
-    CaseChecked,
-    CommandEvent,
-    NoteMade,
-    Observer,
-    PhaseBegun,
-    RaceStatus,
-    StepChanged,
-    TextPrinted,
-    UnitDone,
-)
 from gdnbench.process.worker import take_stdin
 from gdnbench.render.digest import Digest, fit, to_text
 
@@ -71,15 +60,15 @@ class Commands:
     def __init__(self) -> None:
         self._running: set[Child] = set()
 
-    async def run(self, arguments: Sequence[str], observer: Observer) -> Ended:
+    async def run(self, arguments: Sequence[str], observer: events.Observer) -> Ended:
         """Runs a command to its end, or stops it as Ctrl-C does if cancelled; `observer` runs in another thread."""
         texts: dict[str, list[str]] = {"stdout": [], "stderr": [], "notes": []}
 
-        def observe(event: CommandEvent) -> None:
+        def observe(event: events.CommandEvent) -> None:
             match event:
-                case TextPrinted(stream, text):
+                case events.TextPrinted(stream, text):
                     texts[stream].append(text)
-                case NoteMade(text):
+                case events.NoteMade(text):
                     texts["notes"].append(text)
             observer(event)
 
@@ -146,20 +135,20 @@ class Progress:
         self._urgent: deque[str] = deque()
         self._sent, self._sent_s = 0.0, float("-inf")
 
-    def observe(self, event: CommandEvent) -> None:
+    def observe(self, event: events.CommandEvent) -> None:
         """Takes an event of the command, from any thread."""
         match event:
-            case PhaseBegun(phase, total):
+            case events.PhaseBegun(phase, total):
                 self._phase, self._phase_total, self._phase_done, self._step = phase, total, 0, ""
                 self._urgent.append(self._message)
-            case StepChanged(text) | RaceStatus(text):
+            case events.StepChanged(text) | events.RaceStatus(text):
                 self._step = text
-            case UnitDone():
+            case events.UnitDone():
                 self._done += 1
                 self._phase_done += 1
-            case NoteMade(text):
+            case events.NoteMade(text):
                 self._urgent.append(text)
-            case CaseChecked(label, workload, status, reason) if status.is_failure:
+            case events.CaseChecked(label, workload, status, reason) if status.is_failure:
                 self._urgent.append(f"{status}: {label} {workload}: {reason.partition(chr(10))[0]}")
             case _:
                 return
@@ -192,7 +181,7 @@ class Progress:
     @property
     def _message(self) -> str:
         count = f" {self._phase_done} of {self._phase_total}" if self._phase_total else ""
-        phase = f"{PHASES.get(self._phase, self._phase)}{count}"
+        phase = f"{events.PHASES.get(self._phase, self._phase)}{count}"
         return ": ".join(filter(None, [phase, self._step]))
 
 
@@ -279,7 +268,7 @@ class ToolsServer:
                 yield
             return
         if self._turn.locked():
-            progress.observe(NoteMade("another call is measuring; waiting for it to finish"))
+            progress.observe(events.NoteMade("another call is measuring; waiting for it to finish"))
             await progress.report_now()
         async with self._turn:
             yield

@@ -5,16 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gdnbench.errors import UsageError
-from gdnbench.mcp.digests import (
-    digest_comparison,
-    digest_explained,
-    digest_inspected,
-    digest_kernels,
-    digest_ledger,
-    digest_run,
-    digest_verified,
-    passed_on,
-)
+from gdnbench.mcp import digests
 from gdnbench.mcp.tool import (
     Options,
     Parameter,
@@ -103,7 +94,7 @@ TOOLS = (
         """List the kernels: name, op, language, idea, params with their values, last known kernel time.
 Begin here. A kernel whose folder does not load is listed as broken, with the reason.""",
         _offer("kernel op library offset"),
-        digest_kernels,
+        digests.digest_kernels,
     ),
     Tool(
         "verify",
@@ -113,7 +104,7 @@ each workload, and of a gate that failed where, what was computed and what it sh
 along sequences instead. With `sequences` the kernels are a family, one each for prefill, decode and verify, that a \
 program of events calls as an engine does.""",
         _offer("kernel! op shape profile gpu on seed sanitize invariance length sequences"),
-        digest_verified,
+        digests.digest_verified,
         measures=True,
     ),
     Tool(
@@ -127,7 +118,7 @@ with `code`, the machine code of one kernel, line by line.""",
             Parameter("code", kind=bool, about="The machine code instead; name one kernel and one arch."),
             "op shape offset",
         ),
-        digest_inspected,
+        digests.digest_inspected,
         prepare=_prepare_inspect,
     ),
     Tool(
@@ -136,7 +127,7 @@ with `code`, the machine code of one kernel, line by line.""",
 unclear.
 The verdict to work by after each change, in seconds; nothing is stored. A kernel that is wrong is not timed.""",
         _offer(_ONE_KERNEL, Parameter("against"), "op shape suite", _GPU_HERE, "budget"),
-        passed_on("workloads"),
+        digests.passed_on("workloads"),
         measures=True,
         meanings={
             0: "faster: the whole interval lies beyond the margin",
@@ -155,7 +146,7 @@ The verdict to work by after each change, in seconds; nothing is stored. A kerne
 Each kernel is checked first; one that is wrong gets a status and no time. Gives time, speedup over the baseline and \
 verdict of each case with their intervals, and the run's id for the tool `show`.""",
         _offer("kernel! op shape suite against gpu on rounds samples quick seed label dry_run yes"),
-        digest_run,
+        digests.digest_run,
         measures=True,
     ),
     Tool(
@@ -171,7 +162,7 @@ verdict of each case with their intervals, and the run's id for the tool `show`.
             ),
             "op shape against budget gpu on seed label dry_run yes",
         ),
-        digest_run,
+        digests.digest_run,
         measures=True,
     ),
     Tool(
@@ -189,7 +180,7 @@ Needs a GPU unless `reports` is given. The tool `explain` reads what this stores
             Parameter("against", kind=str, about="Show what moved: from kernel or report to this one."),
             "op shape gpu on offset",
         ),
-        passed_on("functions"),
+        digests.passed_on("functions"),
         measures=True,
         prepare=_prepare_ncu,
     ),
@@ -204,7 +195,7 @@ of them.""",
             Parameter("gpu"),
             Parameter("report", "file", check_path, "A report of ncu's to read, in profiles/ncu."),
         ),
-        digest_explained,
+        digests.digest_explained,
     ),
     Tool(
         "compare",
@@ -224,7 +215,7 @@ The ratio is the time of the first source over that of the other: above 1, the o
             Parameter("fail_on", about="'slower:1%': a gate, whose exit code is 1 where one is slower."),
             "offset",
         ),
-        digest_comparison,
+        digests.digest_comparison,
     ),
     Tool(
         "show",
@@ -237,7 +228,7 @@ The ratio is the time of the first source over that of the other: above 1, the o
             Parameter("shape", kind=str, about="Only these workloads, by axis: 'B=1,8 HQ=4'."),
             "suite offset",
         ),
-        digest_run,
+        digests.digest_run,
         prepare=_prepare_show,
     ),
     Tool(
@@ -254,7 +245,7 @@ the tool `ledger`. What an entry refuted is not tried again without `again`.""",
             "after",
             "again op",
         ),
-        digest_ledger,
+        digests.digest_ledger,
         verb="ledger add",
         writes=True,
         prepare=lambda _values, _options: check_ledger(),
@@ -272,7 +263,7 @@ phases and counters read from stored profiles; with `close` without a run.""",
             Parameter("learned", check=check_text, about="With run or close: what was learned, in a sentence."),
             "offset",
         ),
-        digest_ledger,
+        digests.digest_ledger,
         writes=True,
         prepare=_prepare_ledger,
     ),
@@ -286,7 +277,7 @@ Measures nothing itself. Gives each check's status and the command that shows mo
             "op suite",
             _GPU_HERE,
         ),
-        passed_on("checks"),
+        digests.passed_on("checks"),
         verb="verify",
         measures=True,
         prepare=lambda _values, options: options.update(ready=True),

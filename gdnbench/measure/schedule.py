@@ -34,14 +34,7 @@ from gdnbench.stats.interval import Variance, Verdict, half_width_of, log_margin
 from gdnbench.stats.multiple import BestComparison
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
 from gdnbench.store.settings import Settings, trim_of
-from gdnbench.workers.task import (
-    CPU_CALLS_PER_SAMPLE,
-    GPU_SAMPLE_US,
-    MOST_PLACED_BYTES,
-    WARM_UPS,
-    window_count,
-    window_size,
-)
+from gdnbench.workers import task
 
 T = TypeVar("T")
 
@@ -49,7 +42,7 @@ GPU_ROUND_US = 25_000.0
 GPU_STATE_US = 4_000.0  # NVBench's own time for each round of a case
 CPU_ROUND_US = 60_000.0
 FEWEST_SAMPLES = {"cuda": 40, "cpu": 5}
-LONGEST_CALL_US = {"cuda": 50.0, "cpu": CPU_ROUND_US / (CPU_CALLS_PER_SAMPLE * FEWEST_SAMPLES["cpu"])}
+LONGEST_CALL_US = {"cuda": 50.0, "cpu": CPU_ROUND_US / (task.CPU_CALLS_PER_SAMPLE * FEWEST_SAMPLES["cpu"])}
 """Longest call that a predicted time allows for; on a GPU most kernels here take less."""
 WORKER_START_S = 6.0  # start of a worker: loading torch, binding every case
 OWN_OUTPUTS = 2  # factor on the tensors: kernels that allocate their outputs get as many placements for them
@@ -94,30 +87,30 @@ def memory_blocks(
 
 def placements_bytes(tensor_bytes: int, rounds: int, samples: int, most_bytes: int) -> int:
     """Memory of all placements with kernels' own outputs; `most_bytes` limits the tensors without those."""
-    window = window_size(tensor_bytes, samples)
-    placements = window * window_count(tensor_bytes, window, rounds, most_bytes)
+    window = task.window_size(tensor_bytes, samples)
+    placements = window * task.window_count(tensor_bytes, window, rounds, most_bytes)
     return (OWN_OUTPUTS * placements + ASIDE) * tensor_bytes
 
 
 def most_placed_bytes(budget_bytes: int) -> int:
     """Limit of the tensors of one workload, from the budget of a block."""
-    return min(MOST_PLACED_BYTES, budget_bytes // (2 * OWN_OUTPUTS))
+    return min(task.MOST_PLACED_BYTES, budget_bytes // (2 * OWN_OUTPUTS))
 
 
 def sample_count(requested: int, warm_us: float, device: Device) -> int:
     """Samples per round: as many as requested, fewer if a round of a slow kernel would take too long."""
     if device == "cuda":
-        affordable = GPU_ROUND_US / (GPU_SAMPLE_US + warm_us)
+        affordable = GPU_ROUND_US / (task.GPU_SAMPLE_US + warm_us)
     else:
-        affordable = CPU_ROUND_US / (CPU_CALLS_PER_SAMPLE * max(warm_us, 1.0))
+        affordable = CPU_ROUND_US / (task.CPU_CALLS_PER_SAMPLE * max(warm_us, 1.0))
     return min(requested, max(int(affordable), FEWEST_SAMPLES[device]))
 
 
 def round_cost_s(samples: int, warm_us: float, device: Device) -> float:
     """Approximate time of a round of one case, in seconds."""
     if device == "cuda":
-        return (GPU_STATE_US + (samples + WARM_UPS) * (GPU_SAMPLE_US + warm_us)) * 1e-6
-    return samples * CPU_CALLS_PER_SAMPLE * warm_us * 1e-6
+        return (GPU_STATE_US + (samples + task.WARM_UPS) * (task.GPU_SAMPLE_US + warm_us)) * 1e-6
+    return samples * task.CPU_CALLS_PER_SAMPLE * warm_us * 1e-6
 
 
 def longest_round_s(samples: int, device: Device) -> float:

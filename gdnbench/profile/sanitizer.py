@@ -21,14 +21,7 @@ from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.status import GateResult, Status
 from gdnbench.process.command import describe_exit
 from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone
-from gdnbench.profile.process import (
-    Instrumentation,
-    choose_gpu,
-    make_assignment,
-    newest_installed,
-    run_command,
-    run_worker,
-)
+from gdnbench.profile import process
 from gdnbench.profile.sanitizer_report import SanitizerFinding, SanitizerReport, read_report
 from gdnbench.store.journal import BUILD_STEPS, Examined, checked_event
 from gdnbench.verify.preflight import Verification
@@ -88,7 +81,7 @@ def find_sanitizer(root: Path = Path("/")) -> Path | None:
         in_home = shutil.which(PROGRAM, path=str(Path(home) / "bin"))
         if in_home:
             return Path(in_home)
-    return newest_installed(PROGRAM, root, f"usr/local/cuda*/bin/{PROGRAM}")
+    return process.newest_installed(PROGRAM, root, f"usr/local/cuda*/bin/{PROGRAM}")
 
 
 def need_sanitizer() -> Sanitizer:
@@ -100,7 +93,7 @@ def need_sanitizer() -> Sanitizer:
             "it comes with the CUDA toolkit (https://developer.nvidia.com/cuda-downloads); "
             "add the folder that it is in to PATH",
         )
-    said = run_command([str(path), "--help"], limit_s=_HELP_LIMIT_S)
+    said = process.run_command([str(path), "--help"], limit_s=_HELP_LIMIT_S)
     options = frozenset(re.findall(r"--[a-z][a-z-]+", said.output))
     if "--tool" not in options:
         raise MachineError(f"{path} does not run: {said.last_line or 'it says nothing'}", "reinstall the CUDA toolkit")
@@ -117,7 +110,7 @@ _NOT_OURS = f"{PROGRAM} was not run: it is reached through Python, and which ker
 def need_sanitizer_on(gpu: str) -> Sanitizer:
     """Returns this machine's compute-sanitizer; raises GpuNotFoundError or MachineError if it or the GPU is missing."""
     instead = "leave --sanitize out: the interpreter of PTX then finds such faults (docs/interpreting.md)"
-    choose_gpu(gpu, PROGRAM, instead)
+    process.choose_gpu(gpu, PROGRAM, instead)
     return need_sanitizer()
 
 
@@ -196,12 +189,12 @@ class SanitizerCheck:
 
     def _launch(self, tool: SanitizerTool, case: Case, seed: int, log: Path) -> tuple[Status, str] | None:
         launched = log.with_name("launched")
-        assignment = make_assignment(
-            self.catalog, case, Instrumentation.NOTHING, seed=seed, launches=1, result=str(launched)
+        assignment = process.make_assignment(
+            self.catalog, case, process.Instrumentation.NOTHING, seed=seed, launches=1, result=str(launched)
         )
         wrapper = self.sanitizer.command(tool, log)
         try:
-            ended = run_worker(
+            ended = process.run_worker(
                 assignment, self.gpu, limit_s=self.limit_s, wrapper=wrapper, environment=_OWN_ALLOCATIONS
             )
         except ProfilerTimedOutError:

@@ -18,15 +18,7 @@ from msgspec import Meta
 from gdnbench.codec import Text, Word
 from gdnbench.errors import ProfilerError, ReportFormatError, ShapeError
 from gdnbench.model.workload import Workload
-from gdnbench.profile.files import (
-    LONGEST_LAUNCH_US,
-    SHORTEST_LAUNCH_US,
-    SizeFields,
-    SourceHash,
-    decode_document,
-    read_content,
-    stored_workload,
-)
+from gdnbench.profile import files
 from gdnbench.stats import FloatArray
 from gdnbench.store.schema import SmallCount
 
@@ -53,7 +45,7 @@ class StampedKernel(msgspec.Struct, frozen=True):
 
     op: Word
     label: Word
-    shape: SizeFields
+    shape: files.SizeFields
     gpu: Text  # the GPU's name, `NVIDIA H200`
     arch: Text
     phases: Annotated[tuple[Text, ...], Meta(min_length=1)]  # names, in declaration order
@@ -61,7 +53,7 @@ class StampedKernel(msgspec.Struct, frozen=True):
     registers: SmallCount  # per thread of the plain kernel; `stamped_registers` of the stamped one
     stamped_registers: SmallCount
     stamped_spill_bytes: SmallCount  # local memory per thread of the stamped kernel
-    source: SourceHash = ""  # hash of the kernel's sources; empty in files from before gdnbench recorded it
+    source: files.SourceHash = ""  # hash of the kernel's sources; empty in files from before gdnbench recorded it
     entry: Text = ""  # the stamped launch of a kernel with several; empty for a kernel of one
     block_warps: SmallCount = 0  # warps of a block; 0 in files from before gdnbench recorded it
     profile: Text = ""
@@ -69,7 +61,7 @@ class StampedKernel(msgspec.Struct, frozen=True):
     @property
     def workload(self) -> Workload:
         """The workload; raises ValueError if the sizes fit none of the op."""
-        return stored_workload(self.shape, self.op, self.profile)
+        return files.stored_workload(self.shape, self.op, self.profile)
 
     @property
     def title(self) -> str:
@@ -139,7 +131,7 @@ class Stamps:
 
 def read_stamps(path: Path) -> Stamps:
     """Reads a file of stamps; raises ReportFormatError if it is invalid, ProfilerError if it holds no launch."""
-    content = read_content(path, _HINT)
+    content = files.read_content(path, _HINT)
     try:
         found = _read_arrays(content)
         records = found["records"]
@@ -161,7 +153,7 @@ def _about_of(array: npt.NDArray[Any]) -> StampedKernel:
     if array.dtype.kind != "U" or array.ndim:
         raise ValueError(f"about is {array.dtype} of {array.shape}, and no text")
     document = str(array[()])
-    kernel = decode_document(document, StampedKernel, _SCHEMA)
+    kernel = files.decode_document(document, StampedKernel, _SCHEMA)
     _ = kernel.workload  # is checked
     return kernel
 
@@ -169,7 +161,7 @@ def _about_of(array: npt.NDArray[Any]) -> StampedKernel:
 def _times(name: str, array: npt.NDArray[Any]) -> FloatArray:
     if array.dtype != np.float64 or array.ndim != 1 or not array.size:
         raise ValueError(f"{name} is {array.dtype} of {array.shape}, and no list of times")
-    is_time = (array >= SHORTEST_LAUNCH_US) & (array <= LONGEST_LAUNCH_US)  # False for NaN
+    is_time = (array >= files.SHORTEST_LAUNCH_US) & (array <= files.LONGEST_LAUNCH_US)  # False for NaN
     if not is_time.all():
         raise ValueError(f"{name} holds {array[~is_time][0]}, which is not a time")
     return array

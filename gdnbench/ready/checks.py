@@ -12,16 +12,7 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.request import repeat_words
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.inspect.compiled import (
-    CompiledKernel,
-    FailedBuild,
-    Subject,
-    build_subjects,
-    choose_archs,
-    choose_subjects,
-    fitting_archs,
-    gpu_size_of,
-)
+from gdnbench.inspect import compiled
 from gdnbench.inspect.quantities import exit_code, find_violations, parse_rules
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import CONTEST_SUITE
@@ -147,16 +138,18 @@ RULE = "spills"
 def check_build(candidate: Candidate) -> ReadyCheck:
     """Builds every launch at every workload of the suite, because params and code may depend on the workload."""
     try:
-        subjects, _ = choose_subjects(
+        subjects, _ = compiled.choose_subjects(
             candidate.catalog, candidate.op.name, [candidate.label], candidate.suite.workloads
         )
     except UsageError as error:
         return unchecked(error.message, _alternative(candidate))
-    archs = _fitting(choose_archs("", ()), subjects)
-    outcomes = build_subjects(subjects, archs, lambda arch: gpu_size_of(arch, ()), candidate.terms.observer)
+    archs = _fitting(compiled.choose_archs("", ()), subjects)
+    outcomes = compiled.build_subjects(
+        subjects, archs, lambda arch: compiled.gpu_size_of(arch, ()), candidate.terms.observer
+    )
     command = candidate.command("inspect", *(("--arch", ",".join(archs)) if archs else ()), "--fail-on", RULE)
-    failures = [(each, each.error.message) for each in outcomes if isinstance(each, FailedBuild)]
-    refusals = [(each, each.refused) for each in outcomes if isinstance(each, CompiledKernel) and each.refused]
+    failures = [(each, each.error.message) for each in outcomes if isinstance(each, compiled.FailedBuild)]
+    refusals = [(each, each.refused) for each in outcomes if isinstance(each, compiled.CompiledKernel) and each.refused]
     if wrong := failures or refusals:
         first, reason = wrong[0]
         message = _text_of_failures(f"{first.subject.title} {first.subject.workload} {first.arch}: {reason}", wrong)
@@ -178,10 +171,10 @@ def _alternative(candidate: Candidate) -> tuple[str, ...]:
     return candidate.command("list")
 
 
-def _fitting(archs: Sequence[str], subjects: Sequence[Subject]) -> tuple[str, ...]:
+def _fitting(archs: Sequence[str], subjects: Sequence[compiled.Subject]) -> tuple[str, ...]:
     """Returns the usual architectures whose instructions the kernel has; if there are none, its own target."""
     if any(all(one.entry.kernel.fits(arch) for one in subjects) for arch in archs):
-        return fitting_archs(archs, subjects)[0]
+        return compiled.fitting_archs(archs, subjects)[0]
     kernels = [one.entry.kernel for one in subjects]
     targets = [each.target.rstrip("af") or each.since for each in kernels if isinstance(each, CudaKernel)]
     return tuple(dict.fromkeys(filter(None, targets)))

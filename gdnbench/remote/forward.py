@@ -24,18 +24,9 @@ from gdnbench.machine import gpus
 from gdnbench.machine.gpus import names_model
 from gdnbench.model.gpu import CPU
 from gdnbench.origin import RESULTS, out_option
+from gdnbench.process import events
 from gdnbench.process.channel import decode
 from gdnbench.process.command import GRACE_S, kill
-from gdnbench.process.events import (
-    EVENTS,
-    CommandEvent,
-    JobEnded,
-    NoteMade,
-    Observer,
-    RunOpened,
-    StepChanged,
-    TextPrinted,
-)
 from gdnbench.remote.environment import Prepared, prepare, put_files
 from gdnbench.remote.host import Host, last_line, shell
 from gdnbench.remote.job import INPUTS, JOB, OUT, RemoteJob, run_id
@@ -72,7 +63,7 @@ class JobOutcome:
     printed: str
 
 
-def run_job(ready: Prepared, folder: str, observer: Observer, run_opened: Callable[[str], None]) -> JobOutcome:
+def run_job(ready: Prepared, folder: str, observer: events.Observer, run_opened: Callable[[str], None]) -> JobOutcome:
     """Runs the job that lies in `folder`, an absolute path, to its end; Ctrl-C stops it, and keeps what is finished.
 
     `observer` gets its progress, `run_opened` the ids of the runs that it begins. Raises ConnectionLostError if the
@@ -102,7 +93,7 @@ def run_job(ready: Prepared, folder: str, observer: Observer, run_opened: Callab
 @dataclass
 class _Relay:
     process: Popen[bytes]
-    observer: Observer
+    observer: events.Observer
     run_opened: Callable[[str], None]
     stops: int = 0
     sent_stops: int = 0
@@ -110,7 +101,7 @@ class _Relay:
     printed: io.StringIO = field(default_factory=io.StringIO)
     has_received: bool = False
 
-    def run(self) -> JobEnded | None:
+    def run(self) -> events.JobEnded | None:
         """Returns the last event, or None if it never arrives."""
         previous = signal.signal(signal.SIGINT, self._count_stop)
         try:
@@ -121,7 +112,7 @@ class _Relay:
     def _count_stop(self, _number: int, _frame: FrameType | None) -> None:
         self.stops += 1
 
-    def _follow(self) -> JobEnded | None:
+    def _follow(self) -> events.JobEnded | None:
         assert self.process.stdout is not None
         output, unread = self.process.stdout.fileno(), b""
         while True:
@@ -148,7 +139,7 @@ class _Relay:
             if self.sent_stops:
                 raise KeyboardInterrupt
             self.sent_stops = self.stops
-            self.observer(NoteMade("stopping; what is finished is copied back (Ctrl-C again leaves it there)"))
+            self.observer(events.NoteMade("stopping; what is finished is copied back (Ctrl-C again leaves it there)"))
             self._send(b"stop\n")
         elif time.monotonic() - self.beat_s > _BEAT_S:
             self._send(b"\n")
@@ -159,22 +150,22 @@ class _Relay:
         with suppress(OSError):  # that it is gone shows on its stdout
             self.process.stdin.write(line)
 
-    def _take(self, line: bytes) -> JobEnded | None:
+    def _take(self, line: bytes) -> events.JobEnded | None:
         """Handles one line; other lines than events are a login shell's greeting."""
         try:
-            event: CommandEvent = decode(line, EVENTS)
+            event: events.CommandEvent = decode(line, events.EVENTS)
         except ValueError:
             return None
         self.has_received = True
         match event:
-            case JobEnded():
+            case events.JobEnded():
                 return event
-            case RunOpened(run_id):
+            case events.RunOpened(run_id):
                 self.run_opened(run_id)
-            case TextPrinted("stdout", text):
+            case events.TextPrinted("stdout", text):
                 self.printed.write(text)
                 _check_size(self.printed.tell())
-            case TextPrinted(_, text):
+            case events.TextPrinted(_, text):
                 sys.stderr.write(without_commands(text))
                 sys.stderr.flush()
             case _:
@@ -207,7 +198,7 @@ class Forwarded:
     runs: list[str] = field(default_factory=list, init=False)
     leftover: str = field(default="", init=False)
 
-    def execute(self, host: Host, observer: Observer) -> JobOutcome:
+    def execute(self, host: Host, observer: events.Observer) -> JobOutcome:
         """Runs the command on the target's connected host, and downloads what it wrote.
 
         Raises GdnbenchError if the target cannot be made ready, the connection is cut, or what comes back cannot be
@@ -227,7 +218,7 @@ class Forwarded:
             parts = [path.partition("/") for path in outcome.folders]
             self.runs = [run_id(Path(run)) for parent, _, run in parts if parent == RESULTS.name] or self.runs
             if outcome.folders:
-                observer(StepChanged(f"fetching from {host.name}"))
+                observer(events.StepChanged(f"fetching from {host.name}"))
                 expected = ExpectedOutput(self.job.verb, self.kernels, self.job.measures)
                 fetch(host, f"{folder}/{OUT}", self.homes, expected)
         except GdnbenchError as error:

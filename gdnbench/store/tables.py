@@ -16,16 +16,7 @@ from gdnbench.model.declaration import Params
 from gdnbench.model.measurement import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.status import Status
 from gdnbench.model.workload_spec import WorkloadSpec
-from gdnbench.store.files import (
-    DAMAGED,
-    Row,
-    field_names,
-    read_dataclasses,
-    read_document,
-    read_rows,
-    write_dataclasses,
-    write_document,
-)
+from gdnbench.store import files
 from gdnbench.store.info import LAUNCH_WAYS, STEP_NAME, RunInfo, read_axes
 from gdnbench.store.schema import (
     MOST_ROUNDS,
@@ -78,10 +69,10 @@ class BuildRow:
 
 def write_builds(folder: Path, rows: Sequence[BuildRow]) -> None:
     """Writes `builds.csv`."""
-    write_dataclasses(folder / BUILDS_NAME, BuildRow, rows)
+    files.write_dataclasses(folder / BUILDS_NAME, BuildRow, rows)
 
 
-def build_row(info: RunInfo, row: BuildRow) -> Row:
+def build_row(info: RunInfo, row: BuildRow) -> files.Row:
     """A build as one flat row, as the run's schema has it."""
     cells = asdict(row)
     if info.schema > 1:
@@ -94,8 +85,8 @@ def read_builds(folder: Path) -> list[BuildRow]:
     """Reads `builds.csv`; no rows where there is no such file."""
     path = folder / BUILDS_NAME
     older = {"series", "launch", *_LATER}  # columns that older files lack, or call otherwise
-    needed = [name for name in field_names(BuildRow) if name not in older]
-    return read_rows(path, needed, _build) if path.exists() else []
+    needed = [name for name in files.field_names(BuildRow) if name not in older]
+    return files.read_rows(path, needed, _build) if path.exists() else []
 
 
 def _build(cells: dict[str, str]) -> BuildRow:
@@ -123,12 +114,12 @@ class LaunchRow:
 def write_launches(folder: Path, rows: Sequence[LaunchRow]) -> None:
     """Writes `launches.csv`, if there is anything to write."""
     if rows:
-        write_dataclasses(folder / LAUNCHES_NAME, LaunchRow, rows)
+        files.write_dataclasses(folder / LAUNCHES_NAME, LaunchRow, rows)
 
 
 def read_launches(folder: Path) -> list[LaunchRow]:
     """Reads `launches.csv`; no rows where there is no such file, as in older runs and in those without CUPTI."""
-    return read_dataclasses(folder / LAUNCHES_NAME, LaunchRow)
+    return files.read_dataclasses(folder / LAUNCHES_NAME, LaunchRow)
 
 
 LAUNCHES_OP = "launches"  # the op of a run of launches alone
@@ -207,17 +198,17 @@ class LaunchWayRow:
 def refuse_lost_rows(folder: Path, op: str) -> None:
     """Raises RunFormatError, saying which table a run of `gdnbench step` of this op lacks, or has without a row."""
     path = folder / (LAUNCH_WAYS if op == LAUNCHES_OP else STEP_NAME)
-    raise RunFormatError(f"{path} {'has no rows' if path.exists() else 'is missing'}", DAMAGED)
+    raise RunFormatError(f"{path} {'has no rows' if path.exists() else 'is missing'}", files.DAMAGED)
 
 
 def read_steps(folder: Path) -> list[StepRow]:
     """Reads `step.csv`; no rows where there is none."""
-    return read_dataclasses(folder / STEP_NAME, StepRow)
+    return files.read_dataclasses(folder / STEP_NAME, StepRow)
 
 
 def read_launch_ways(folder: Path) -> list[LaunchWayRow]:
     """Reads `step-launches.csv`; no rows where there is none."""
-    return read_dataclasses(folder / LAUNCH_WAYS, LaunchWayRow)
+    return files.read_dataclasses(folder / LAUNCH_WAYS, LaunchWayRow)
 
 
 SWEEP_SCHEMA = 2
@@ -226,7 +217,7 @@ SWEEP_NAME = "sweep.json"
 
 def write_sweep(folder: Path, sweep: Sweep) -> None:
     """Writes `sweep.json`; an unknown upper end is null, for JSON has no infinity."""
-    write_document(folder / SWEEP_NAME, finite({"schema": SWEEP_SCHEMA, **sweep.to_dict()}), indent=1)
+    files.write_document(folder / SWEEP_NAME, finite({"schema": SWEEP_SCHEMA, **sweep.to_dict()}), indent=1)
 
 
 def read_sweep(folder: Path) -> Sweep | None:
@@ -234,13 +225,13 @@ def read_sweep(folder: Path) -> Sweep | None:
     path = folder / SWEEP_NAME
     if not path.exists():
         return None
-    document = read_document(path, _SweepDocument)
+    document = files.read_document(path, _SweepDocument)
     if document.schema not in (1, SWEEP_SCHEMA):
         raise RunFormatError(f"{path} is of another schema version", "use the gdnbench that wrote it")
     try:
         return document.sweep(read_axes(folder))
     except (ValueError, ShapeError) as error:
-        raise RunFormatError(f"{path}: {error}", DAMAGED) from error
+        raise RunFormatError(f"{path}: {error}", files.DAMAGED) from error
 
 
 class _Closed(Struct, forbid_unknown_fields=True):

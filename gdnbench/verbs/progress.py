@@ -12,25 +12,14 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from gdnbench.process.events import (
-    PHASES,
-    CaseChecked,
-    CommandEvent,
-    NoteMade,
-    Observer,
-    PhaseBegun,
-    RaceStatus,
-    StepChanged,
-    UnitDone,
-    event_writer,
-)
+from gdnbench.process import events
 from gdnbench.render.console import message_console
 
 
 @contextmanager
-def watch(*, quiet: bool) -> Iterator[Observer]:
+def watch(*, quiet: bool) -> Iterator[events.Observer]:
     """Yields an observer for the process that started this command, which gets every event, or `watch_here`'s."""
-    if writer := event_writer():
+    if writer := events.event_writer():
         yield writer
         return
     with watch_here(quiet=quiet) as observer:
@@ -38,7 +27,7 @@ def watch(*, quiet: bool) -> Iterator[Observer]:
 
 
 @contextmanager
-def watch_here(*, quiet: bool) -> Iterator[Observer]:
+def watch_here(*, quiet: bool) -> Iterator[events.Observer]:
     """Yields an observer for stderr: a bar in a terminal, lines elsewhere, nothing if quiet; it announces Ctrl-C."""
     console = message_console(quiet=quiet)
     bar = None if quiet or not console.is_terminal else _make_bar(console)
@@ -96,23 +85,23 @@ class _Observer:
         self._phase, self._total, self._done, self._step = "starting", 0, 0, ""
         self._began = time.monotonic()
 
-    def __call__(self, event: CommandEvent) -> None:
+    def __call__(self, event: events.CommandEvent) -> None:
         match event:
-            case PhaseBegun(phase, total):
-                self._begin(PHASES[phase], total)
-            case StepChanged(what):
+            case events.PhaseBegun(phase, total):
+                self._begin(events.PHASES[phase], total)
+            case events.StepChanged(what):
                 self._step = what
                 if self._bar and self._task is not None:
                     self._bar.update(self._task, step=escape(what))
-            case UnitDone():
+            case events.UnitDone():
                 self._done += 1
                 if self._bar and self._task is not None:
                     self._bar.advance(self._task)
-            case RaceStatus(text) if text:
+            case events.RaceStatus(text) if text:
                 self._console.print(escape(text), style="dim")
-            case NoteMade(text):
+            case events.NoteMade(text):
                 self._console.print(f"[yellow]note:[/] {escape(text)}")
-            case CaseChecked(label, workload, status, reason) if status.is_failure:  # others are in the table
+            case events.CaseChecked(label, workload, status, reason) if status.is_failure:  # others are in the table
                 first = reason.partition("\n")[0]
                 if (label, status, first) not in self._printed:
                     self._printed.add((label, status, first))

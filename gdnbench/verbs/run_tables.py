@@ -29,31 +29,8 @@ from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks, read_run
 from gdnbench.store.samples import ROUNDS, read_rounds
 from gdnbench.store.tables import BuildRow, read_builds
-from gdnbench.verbs.measured_columns import (
-    bound_column,
-    count_column,
-    ratio_column,
-    time_column,
-    timing_column,
-    verdict_column,
-)
+from gdnbench.verbs import measured_columns, run_notes
 from gdnbench.verbs.run_clocks import LEGEND, Clocks, clock_blocks, flat_rows, has_times, run_document, suite_rows
-from gdnbench.verbs.run_notes import (
-    baseline_name,
-    control_lines,
-    failure_lines,
-    fastest_lines,
-    headline,
-    inputs_lines,
-    legend,
-    name_cell,
-    next_words,
-    notes_of,
-    row_notes,
-    stored_note,
-    suite_blocks,
-    warning_notes,
-)
 
 
 def print_run(
@@ -98,8 +75,8 @@ def _text(
     result: SuiteResult | None,
     width: int,
 ) -> Iterator[Block]:
-    yield headline(info)
-    yield from warning_notes(info.warnings)
+    yield run_notes.headline(info)
+    yield from run_notes.warning_notes(info.warnings)
     flops, by_kernel = flops_bind(measurements), has_times(clocks)
     titles = workload_titles(info)
     not_reached: list[str] = []
@@ -116,17 +93,17 @@ def _text(
     if builds and not info.on_gpu:
         yield from build_blocks(builds, printed)
     if result:
-        yield from suite_blocks(result, info.op)
+        yield from run_notes.suite_blocks(result, info.op)
     yield ""
     if not_reached:
         yield _not_reached_line(not_reached)
         yield ""
     shortened = explain_short_lists(row.case.workload for row in measurements)
     below = (*(LEGEND if clocks else ()), *([shortened] if shortened else []))
-    yield Note("\n".join([legend(info, flops=flops, by_kernel=by_kernel), *below]), "meaning")
+    yield Note("\n".join([run_notes.legend(info, flops=flops, by_kernel=by_kernel), *below]), "meaning")
     if any(row.timing for row in measurements):
         yield from (Note(line, "summary") for line in _fastest(folder, info, measurements))
-    yield stored_note(folder, width)
+    yield run_notes.stored_note(folder, width)
 
 
 def _fastest(folder: Path, info: RunInfo, measurements: Sequence[Measurement]) -> list[str]:
@@ -135,7 +112,7 @@ def _fastest(folder: Path, info: RunInfo, measurements: Sequence[Measurement]) -
         workload: fastest_of(info, rows_at(workload, measurements), rounds)
         for workload in dict.fromkeys(row.case.workload for row in measurements)
     }
-    return fastest_lines({workload: best for workload, best in found.items() if best}, info)
+    return run_notes.fastest_lines({workload: best for workload, best in found.items() if best}, info)
 
 
 def _not_reached_line(titles: Sequence[str]) -> Text:
@@ -164,7 +141,7 @@ def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> l
         return rerun_words(wrong[0].case, info.gpu, captured)
     if wrong and seed is not None:
         return repeat_words(wrong[0].case, seed, captured)
-    return next_words(info, folder, "--csv")
+    return run_notes.next_words(info, folder, "--csv")
 
 
 @dataclass(frozen=True)
@@ -193,11 +170,11 @@ class WorkloadView:
         yield Note(f"{self.title}  ({traffic(max(row.nbytes for row in self.rows))}{bound})", "title")
         if lines:
             yield Table(tuple(self.columns(lines)), lines)
-            yield from row_notes([line.row for line in lines])
+            yield from run_notes.row_notes([line.row for line in lines])
         failed = [row for row in self.rows if row.status is not Status.OK and not self._fails_with_baseline(row)]
-        yield from control_lines(self.rows)
-        yield from _not_printed(inputs_lines(self.rows), self.rows[0].case.workload, printed)
-        yield from failure_lines(failed, printed=printed)
+        yield from run_notes.control_lines(self.rows)
+        yield from _not_printed(run_notes.inputs_lines(self.rows), self.rows[0].case.workload, printed)
+        yield from run_notes.failure_lines(failed, printed=printed)
 
     def lines(self) -> list[TimedLine]:
         """Returns the timed rows in the order of the table."""
@@ -210,33 +187,35 @@ class WorkloadView:
         """Yields the columns; `full` adds builds and notes."""
         info, by_kernel = self.info, self.kernel_times is not None
 
-        yield Column("", lambda line: line.row.case.label, "kernel", lambda line: name_cell(line.row), fold=True)
+        yield Column(
+            "", lambda line: line.row.case.label, "kernel", lambda line: run_notes.name_cell(line.row), fold=True
+        )
         if by_kernel:
-            yield time_column("kernel", lines, lambda line: line.kernel_time)
+            yield measured_columns.time_column("kernel", lines, lambda line: line.kernel_time)
         stream = "stream" if by_kernel else "time" if info.on_gpu else "CPU time"
-        yield time_column(stream, lines, lambda line: line.row, drop=5 if by_kernel else 0)
+        yield measured_columns.time_column(stream, lines, lambda line: line.row, drop=5 if by_kernel else 0)
         if info.on_gpu:
             yield from self._rates()
-        versus = f"{'stream ' if by_kernel else ''}vs {baseline_name(info)}"
-        yield ratio_column(versus, lambda line: line.row, drop=1)
-        yield verdict_column(lambda line: line.row)
+        versus = f"{'stream ' if by_kernel else ''}vs {run_notes.baseline_name(info)}"
+        yield measured_columns.ratio_column(versus, lambda line: line.row, drop=1)
+        yield measured_columns.verdict_column(lambda line: line.row)
         if full:
-            yield count_column("regs", lambda line: line.row.registers)
-            yield count_column("spill B", lambda line: line.row.spill_bytes)
-            yield count_column("smem B", lambda line: line.row.shared_bytes)
+            yield measured_columns.count_column("regs", lambda line: line.row.registers)
+            yield measured_columns.count_column("spill B", lambda line: line.row.spill_bytes)
+            yield measured_columns.count_column("smem B", lambda line: line.row.shared_bytes)
         if info.on_gpu:
-            yield timing_column("MHz", lambda line: line.row, "sm_mhz", drop=6)
+            yield measured_columns.timing_column("MHz", lambda line: line.row, "sm_mhz", drop=6)
         if full:
-            yield Column("", lambda line: "; ".join(notes_of(line.row)), "notes", fold=True)
+            yield Column("", lambda line: "; ".join(run_notes.notes_of(line.row)), "notes", fold=True)
 
     def _rates(self) -> Iterator[Column[TimedLine]]:
         def timed(line: TimedLine) -> Measurement | None:
             return line.row if self.kernel_times is None else line.kernel_time
 
-        yield timing_column("GB/s", timed, "bandwidth_gbs", drop=4)
+        yield measured_columns.timing_column("GB/s", timed, "bandwidth_gbs", drop=4)
         if self.flops:
-            yield timing_column("TFLOP/s", timed, "tflops", tflops_text, drop=3)
-        yield bound_column("of bound", timed, drop=2)
+            yield measured_columns.timing_column("TFLOP/s", timed, "tflops", tflops_text, drop=3)
+        yield measured_columns.bound_column("of bound", timed, drop=2)
 
     def _fails_with_baseline(self, row: Measurement) -> bool:
         return row.role is Role.CONTROL and any(

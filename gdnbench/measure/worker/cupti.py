@@ -11,20 +11,9 @@ from dataclasses import dataclass
 
 from gdnbench.store.journal import EventChannel, Refused, Sampled, StepBegun
 from gdnbench.verify.rotation import Rotation
+from gdnbench.workers import launched
 from gdnbench.workers.cold import OWN_PREFIX, BlockingKernel, EmptyKernel, L2Flush, SmClock, choose_between
 from gdnbench.workers.device import BeginStep, CudaDevice, WrongWhenTimedError
-from gdnbench.workers.launched import (
-    CASE,
-    CHECKS,
-    END,
-    FILL,
-    ActivityRecorder,
-    deviation,
-    function_times_us,
-    launch_times_us,
-    split_cases,
-    split_launches,
-)
 from gdnbench.workers.task import WARM_UPS, Task
 
 COLLECT_STEPS = 4  # steps' time for reading a round's records, which are of all cases
@@ -63,8 +52,12 @@ class _Rounds:
         self._flush = L2Flush()
         self._between = choose_between(self.task)
         self._blocking = BlockingKernel()
-        self._case, self._end, self._checks = EmptyKernel(CASE), EmptyKernel(END), EmptyKernel(CHECKS)
-        self._recorder = ActivityRecorder()
+        self._case, self._end, self._checks = (
+            EmptyKernel(launched.CASE),
+            EmptyKernel(launched.END),
+            EmptyKernel(launched.CHECKS),
+        )
+        self._recorder = launched.ActivityRecorder()
 
     def find_unseen(self) -> list[str]:
         """Which of a kernel and a fill the recorder misses; its first start also loads its libraries."""
@@ -72,7 +65,9 @@ class _Rounds:
         self._case.launch()
         self._flush()
         seen = {activity.name for activity in self._recorder.stop()}
-        return [what for what, name in (("kernel", OWN_PREFIX + CASE), ("fill", FILL)) if name not in seen]
+        return [
+            what for what, name in (("kernel", OWN_PREFIX + launched.CASE), ("fill", launched.FILL)) if name not in seen
+        ]
 
     def measure(self, position: int, ids: tuple[str, ...]) -> None:
         number = self.task.round_number(position)
@@ -86,15 +81,15 @@ class _Rounds:
             self.rotations[case_id].open(position, number, is_last=is_last, timed=timed)
             sm_mhz[case_id], checked[case_id] = self._launch(case_id)
         self.begin(StepBegun("", "collect records", COLLECT_STEPS * self.task.step_limit_s))
-        cases = split_cases(self._recorder.stop(), OWN_PREFIX)
+        cases = launched.split_cases(self._recorder.stop(), OWN_PREFIX)
         if len(cases) != len(ids):
             raise RuntimeError(f"CUPTI recorded {len(cases)} of {len(ids)} cases in round {number}")
         for case_id, activities in zip(ids, cases, strict=True):
             self.begin(StepBegun(case_id, "read records", self.task.step_limit_s), check=False)
-            launches = split_launches(activities, OWN_PREFIX)[self._cold_warm_ups(case_id) :]
-            if reason := deviation(launches, self.task.launched.get(case_id, ())):
+            launches = launched.split_launches(activities, OWN_PREFIX)[self._cold_warm_ups(case_id) :]
+            if reason := launched.deviation(launches, self.task.launched.get(case_id, ())):
                 raise WrongWhenTimedError(reason)
-            times_us = launch_times_us(launches, self.task.samples[case_id])
+            times_us = launched.launch_times_us(launches, self.task.samples[case_id])
             visited = self.rotations[case_id].visited(self.task.samples[case_id])
             inputs, outputs = visited if len(times_us) == self.task.samples[case_id] else ((), ())
             sampled = Sampled(
@@ -105,7 +100,7 @@ class _Rounds:
                 placements=inputs,
                 output_placements=outputs,
                 checked=checked[case_id],
-                functions_us=function_times_us(launches),
+                functions_us=launched.function_times_us(launches),
             )
             self.channel.send(sampled)
 

@@ -17,15 +17,7 @@ from pathlib import Path
 
 from gdnbench.errors import MissingCounterError, UsageError
 from gdnbench.model.workload import Workload
-from gdnbench.profile.ncu.quantities import (
-    QUANTITIES,
-    Better,
-    LaunchProfile,
-    NcuQuantity,
-    NcuReport,
-    stalls,
-    unread_stalls,
-)
+from gdnbench.profile.ncu import quantities
 
 RELATIVE_FLOOR = 0.02
 _ABSOLUTE_FLOORS = {"%": 0.5, "cycles": 0.05}  # percentage points; cycles per instruction
@@ -37,7 +29,7 @@ class Function:
     """All launches of one GPU function in one report, at least one."""
 
     path: Path
-    profiles: tuple[LaunchProfile, ...]
+    profiles: tuple[quantities.LaunchProfile, ...]
 
     @property
     def name(self) -> str:
@@ -64,12 +56,12 @@ class Function:
         """Hash of the kernel's sources; empty if the report does not record it."""
         return self.profiles[0].source
 
-    def values(self, quantity: NcuQuantity) -> tuple[float, ...]:
+    def values(self, quantity: quantities.NcuQuantity) -> tuple[float, ...]:
         """Returns a quantity of each launch; empty if the report lacks it."""
         values = [quantity.read(profile) for profile in self.profiles]
         return tuple(value for value in values if value is not None)
 
-    def median(self, quantity: NcuQuantity) -> float | None:
+    def median(self, quantity: quantities.NcuQuantity) -> float | None:
         """Returns the median over the launches, None if the report lacks the quantity, or NaN where ncu wrote NaN."""
         values = self.values(quantity)
         if not values:
@@ -78,13 +70,13 @@ class Function:
 
     def stall_values(self, reason: str) -> tuple[float, ...]:
         """Returns the cycles per instruction that a warp stalls for a reason, of each launch."""
-        return tuple(stalls(profile).get(reason, 0.0) for profile in self.profiles)
+        return tuple(quantities.stalls(profile).get(reason, 0.0) for profile in self.profiles)
 
     def stalls(self) -> dict[str, float]:
         """Returns cycles per instruction by warp state, as `medians`."""
-        return self.medians(stalls)
+        return self.medians(quantities.stalls)
 
-    def medians(self, kinds: Callable[[LaunchProfile], Mapping[str, float]]) -> dict[str, float]:
+    def medians(self, kinds: Callable[[quantities.LaunchProfile], Mapping[str, float]]) -> dict[str, float]:
         """Returns the median over the launches of each kind that any of them has, largest first."""
         found = [kinds(profile) for profile in self.profiles]
         names = dict.fromkeys(name for each in found for name in each)
@@ -93,14 +85,14 @@ class Function:
 
     def unread(self) -> tuple[str, ...]:
         """Returns titles of quantities and stall reasons for which ncu wrote NaN."""
-        titles = [one.title for one in QUANTITIES if any(map(math.isnan, self.values(one)))]
-        reasons = (reason for profile in self.profiles for reason in unread_stalls(profile))
+        titles = [one.title for one in quantities.QUANTITIES if any(map(math.isnan, self.values(one)))]
+        reasons = (reason for profile in self.profiles for reason in quantities.unread_stalls(profile))
         return tuple(dict.fromkeys([*titles, *reasons]))
 
 
-def functions_of(report: NcuReport) -> tuple[Function, ...]:
+def functions_of(report: quantities.NcuReport) -> tuple[Function, ...]:
     """Returns the functions of a report, in the order of their first launch."""
-    found: dict[tuple[str, Workload | None, str, str, str], list[LaunchProfile]] = {}
+    found: dict[tuple[str, Workload | None, str, str, str], list[quantities.LaunchProfile]] = {}
     for profile in report.profiles:
         key = (profile.label, profile.workload, profile.gpu, profile.function, profile.source)
         found.setdefault(key, []).append(profile)
@@ -127,7 +119,7 @@ class CounterChange:
     group: str
     before: tuple[float, ...]
     after: tuple[float, ...]
-    better: Better = ""
+    better: quantities.Better = ""
 
     @property
     def medians(self) -> tuple[float, float]:
@@ -199,13 +191,13 @@ def has_changed(before: Sequence[float], after: Sequence[float], unit: str) -> b
 
 
 def _pairs(before: Function, after: Function) -> Iterator[CounterChange]:
-    for one in QUANTITIES:
+    for one in quantities.QUANTITIES:
         values = before.values(one), after.values(one)
         if all(values):
             yield CounterChange(one.key, one.title, one.unit, one.group, *values, one.better)
     for reason in dict.fromkeys((*before.stalls(), *after.stalls())):
         values = before.stall_values(reason), after.stall_values(reason)
-        better: Better = "" if reason == "selected" else "lower"
+        better: quantities.Better = "" if reason == "selected" else "lower"
         yield CounterChange(f"stall_{reason}", reason, "cycles", STALLS, *values, better)
 
 
@@ -221,12 +213,12 @@ _ACCESS = re.compile(r"smsp__(?:sass_)?inst_executed_op_(\w+)\.sum")
 _TOTALS = frozenset({"shared", "global", "local", "generic"})  # sums of other metrics in the report
 
 
-def traffic_bytes(profile: LaunchProfile) -> dict[str, float]:
+def traffic_bytes(profile: quantities.LaunchProfile) -> dict[str, float]:
     """Returns bytes moved between memory levels, the largest first; those between L1 and L2 are of all SMs."""
     return _largest_first((title, profile.number(name)) for title, name in _TRAFFIC.items())
 
 
-def pipes_pct(profile: LaunchProfile) -> dict[str, float]:
+def pipes_pct(profile: quantities.LaunchProfile) -> dict[str, float]:
     """Returns each pipe's issue rate in % of its peak while SMs are active, the largest first.
 
     A tensor core works on one instruction for many cycles, so that its issue rate says little: `tensor` is the share of
@@ -239,7 +231,7 @@ def pipes_pct(profile: LaunchProfile) -> dict[str, float]:
     return _largest_first([("tensor", profile.number(_TENSOR)), *issued])
 
 
-def accesses(profile: LaunchProfile) -> dict[str, float]:
+def accesses(profile: quantities.LaunchProfile) -> dict[str, float]:
     """Returns warp instructions by what they access (`global_ld`), and branches, the largest first."""
     found: dict[str, float | None] = {}
     for name in profile.metrics:

@@ -29,23 +29,11 @@ from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import PYTHON, Completed, describe_exit
 from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone
 from gdnbench.process.worker import python_path
+from gdnbench.profile import process
 from gdnbench.profile.files import check_file, make_folder, read_text, unused_name
 from gdnbench.profile.ncu.lines import ProfiledInstruction, instructions_of, lines_path, read_lines, write_lines
 from gdnbench.profile.ncu.quantities import GPU_NAME, LaunchProfile, Metric, NcuReport, Value, is_stored
 from gdnbench.profile.ncu.store import WHAT_IS_READ, parse_profiles, read_profiles, write_profiles
-from gdnbench.profile.process import (
-    DOMAIN,
-    PROFILED,
-    Instrumentation,
-    NvtxRange,
-    choose_case,
-    choose_gpu,
-    make_assignment,
-    newest_installed,
-    parse_range_name,
-    run_command,
-    run_worker,
-)
 
 _STORED = (".csv", ".csv.gz")
 _OTHER_MODULE = "another version may read it: pip install -U 'gdnbench[ncu]'"
@@ -90,7 +78,7 @@ def read_report(path: Path, ncu: Path | None = None, lines: Path | None = None) 
     with tempfile.TemporaryDirectory(prefix="gdnbench-ncu-") as folder:
         read = Path(folder) / "profiles.csv"
         command = [*PYTHON, "-m", __name__, str(path), str(read), str(lines or ""), *([str(ncu)] if ncu else [])]
-        ended = run_command(command, limit_s=_LIMIT_S, environment={"PYTHONPATH": python_path()})
+        ended = process.run_command(command, limit_s=_LIMIT_S, environment={"PYTHONPATH": python_path()})
         match ended.returncode:
             case _Exit.READ:
                 return parse_profiles(read_text(read, WHAT_IS_READ), path)
@@ -185,11 +173,11 @@ def _profile(reader: ModuleType, action: Any, launches: Counter[tuple[str, str]]
     )
 
 
-def _range(action: Any) -> NvtxRange:
+def _range(action: Any) -> process.NvtxRange:
     state = action.nvtx_state()
     domains = [state.domain_by_id(number) for number in state.domains()] if state else []
-    ranges = [text for domain in domains if domain.name() == DOMAIN for text in domain.push_pop_ranges()]
-    return next(filter(None, map(parse_range_name, ranges)), NvtxRange())
+    ranges = [text for domain in domains if domain.name() == process.DOMAIN for text in domain.push_pop_ranges()]
+    return next(filter(None, map(process.parse_range_name, ranges)), process.NvtxRange())
 
 
 def _sections(action: Any) -> Mapping[str, str]:
@@ -278,11 +266,13 @@ def open_sources(request: NcuRequest, sources: Sequence[ReportSource], observer:
 
 def _cases(request: NcuRequest, name: str) -> tuple[Case, ...]:
     labels = [variant.label for variant in select_variants(request.catalog, request.op, name)]
-    return tuple(choose_case(request.catalog, request.op, one, axes=request.axes, gpu=request.gpu) for one in labels)
+    return tuple(
+        process.choose_case(request.catalog, request.op, one, axes=request.axes, gpu=request.gpu) for one in labels
+    )
 
 
 def _profile_cases(request: NcuRequest, cases: Sequence[Case], observer: Observer) -> tuple[NcuReport, ...]:
-    gpu, ncu = choose_gpu(request.gpu, "profiling", _OTHER_REPORT), need_ncu(request.ncu)
+    gpu, ncu = process.choose_gpu(request.gpu, "profiling", _OTHER_REPORT), need_ncu(request.ncu)
     with alone_on(gpu, observer):
         observer(PhaseBegun("profile", len(cases)))
         return tuple(_profile_case(request, case, gpu, ncu, observer) for case in cases)
@@ -293,8 +283,10 @@ def _profile_case(request: NcuRequest, case: Case, gpu: Gpu, ncu: Path, observer
     folder = make_folder(request.profiles, "ncu", case.label)
     stem = unused_name(folder, case, gpu.slug, ".ncu-rep")
     path = folder / f"{stem}.ncu-rep"
-    task = make_assignment(request.catalog, case, Instrumentation.LAUNCH, seed=request.seed, launches=request.repeat)
-    ended = run_worker(task, gpu, limit_s=request.limit_s, wrapper=ncu_command(ncu, path))
+    task = process.make_assignment(
+        request.catalog, case, process.Instrumentation.LAUNCH, seed=request.seed, launches=request.repeat
+    )
+    ended = process.run_worker(task, gpu, limit_s=request.limit_s, wrapper=ncu_command(ncu, path))
     if ended.returncode or not path.is_file():
         raise failure_of(ended)
     # Some versions of ncu's module do not read the case from the NVTX range.
@@ -331,7 +323,7 @@ _MEANINGS: tuple[tuple[str, str, str], ...] = (
 
 def find_ncu(root: Path = Path("/")) -> Path | None:
     """Finds Nsight Compute on the PATH, else the newest of the toolkit's and its own installer's below `root`."""
-    return newest_installed("ncu", root, "usr/local/cuda*/bin/ncu", "opt/nvidia/nsight-compute/*/ncu")
+    return process.newest_installed("ncu", root, "usr/local/cuda*/bin/ncu", "opt/nvidia/nsight-compute/*/ncu")
 
 
 def need_ncu(given: Path | None) -> Path:
@@ -354,7 +346,7 @@ def ncu_command(ncu: Path, report: Path) -> Sequence[str]:
     """The command line before the worker's: all sections and source, in its NVTX range, clocks not locked."""
     collected = ("--set", "full", "--import-source", "yes")
     controls = ("--clock-control", "none", "--cache-control", "all")
-    watched = ("--nvtx", "--nvtx-include", f"{DOMAIN}@{PROFILED}")
+    watched = ("--nvtx", "--nvtx-include", f"{process.DOMAIN}@{process.PROFILED}")
     return (str(ncu), *collected, *controls, *watched, "--export", str(report))
 
 

@@ -20,16 +20,7 @@ from gdnbench.report.charts.roofline import bounded, points_of, read_roof, roofl
 from gdnbench.report.charts.selection import choices_of, interval_text, kind_of, slots_of, timed, workload_slug
 from gdnbench.report.charts.theme import Datum, expr, page_spec, slot_params
 from gdnbench.report.charts.timeline import NOTE, timeline_chart
-from gdnbench.verbs.html.report import (
-    HtmlChart,
-    HtmlPart,
-    HtmlSection,
-    HtmlTable,
-    ReportedRun,
-    failures_of,
-    html_table,
-    lead_line,
-)
+from gdnbench.verbs.html import report
 from gdnbench.verbs.run_notes import control_lines
 from gdnbench.verbs.run_tables import WorkloadView
 from gdnbench.verbs.sweep import one_for_all_text, plateau_text, point_columns
@@ -43,7 +34,7 @@ FOOT = 22  # pixels below the lowest floor, for its name
 _FLOORS = " Dashed: the floors, below which no kernel of this grid or traffic can come."
 
 
-def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
+def run_section(stored: report.ReportedRun, prefix: str) -> report.HtmlSection:
     """Makes the section of one run; `prefix` begins all of its ids."""
     info = stored.info
     picker = f"{prefix}-kernels"
@@ -53,10 +44,10 @@ def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
     charts = times_charts(leading, prefix=prefix, picker=picker, shown=shown, baseline=info.baseline)
     roofline, lacking = _roofline(stored, leading, f"{prefix}-roofline", picker, shown)
     charts += roofline
-    return HtmlSection(
+    return report.HtmlSection(
         id=prefix,
         title=info.run_id,
-        lead=lead_line(stored),
+        lead=report.lead_line(stored),
         badge="" if info.complete else "partial",
         warnings=tuple(info.warnings),
         choices=choices if charts else (),
@@ -67,8 +58,8 @@ def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
 
 
 def _roofline(
-    stored: ReportedRun, rows: Sequence[Measurement], name: str, picker: str, shown: Sequence[str]
-) -> tuple[list[HtmlChart], list[str]]:
+    stored: report.ReportedRun, rows: Sequence[Measurement], name: str, picker: str, shown: Sequence[str]
+) -> tuple[list[report.HtmlChart], list[str]]:
     """Draws the roofline of a run on a GPU; or returns the line that says what the run lacks for it."""
     if not stored.info.on_gpu or not timed(rows):
         return [], []
@@ -78,7 +69,7 @@ def _roofline(
         return [], [f"No roofline: {error.message}; {error.hint}."]
     chart = roofline_chart(points, roof).add_params(*slot_params(shown, stored.info.baseline))
     bars = " Short bars: the bound of each workload." if bounded(points) else ""
-    drawn = HtmlChart(
+    drawn = report.HtmlChart(
         id=name,
         title=f"Roofline, by {kind_of(rows)}",
         note=f"{'. '.join(line[0].upper() + line[1:] for line in roof.lines)}.{bars}",
@@ -91,7 +82,7 @@ def _roofline(
 
 def times_charts(
     rows: Sequence[Measurement], *, prefix: str, picker: str, shown: Sequence[str], baseline: str
-) -> list[HtmlChart]:
+) -> list[report.HtmlChart]:
     """Draws a chart per line of workloads that was measured at two x values or more."""
     found = []
     for line in dict.fromkeys(row.case.workload.line for row in rows):
@@ -104,7 +95,7 @@ def times_charts(
         title = ", ".join(filter(None, [f"{kind} against {titles.x_title}", line]))
         absolute = time_chart(points, titles, kind_of(here)).add_params(*params)
         found.append(
-            HtmlChart(
+            report.HtmlChart(
                 id=f"{prefix}-times-{slug}",
                 title=title,
                 note="Both axes logarithmic. Bars are intervals; most are narrower than their point."
@@ -117,20 +108,20 @@ def times_charts(
     return found
 
 
-def _part(stored: ReportedRun, workload: Workload, prefix: str) -> HtmlPart:
+def _part(stored: report.ReportedRun, workload: Workload, prefix: str) -> report.HtmlPart:
     rows, name = stored.at(workload), f"{prefix}-{workload_slug(workload)}"
     ordered = timed(rows)
-    return HtmlPart(
+    return report.HtmlPart(
         id=name,
         title=f"{workload}  ({traffic(max(row.nbytes for row in rows))}{_bound_words(stored, rows)})",
         lines=tuple(line.plain for line in control_lines(rows)),
         charts=tuple(_timelines(stored, ordered, name)),
         table=_run_table(stored, ordered, name=f"{name}-table", where=str(workload)) if ordered else None,
-        failures=failures_of(rows),
+        failures=report.failures_of(rows),
     )
 
 
-def _timelines(stored: ReportedRun, rows: Sequence[Measurement], name: str) -> Iterator[HtmlChart]:
+def _timelines(stored: report.ReportedRun, rows: Sequence[Measurement], name: str) -> Iterator[report.HtmlChart]:
     """Yields a timeline of each kernel that `gdnbench proton` has stamped at a workload on the run's GPU model."""
     for case in dict.fromkeys(row.case for row in rows):
         source = stored.info.sources.get(case.variant.kernel, "")
@@ -139,22 +130,22 @@ def _timelines(stored: ReportedRun, rows: Sequence[Measurement], name: str) -> I
             chart, height = timeline_chart(spans)
             title, id_ = f"Inside {case.label}", f"{name}-{label_slug(case.label)}-inside"
             spec = page_spec(chart, height, f"{title}: when each warp was in which phase, {case.workload}")
-            yield HtmlChart(id=id_, title=title, note=NOTE, spec=spec, height=height)
+            yield report.HtmlChart(id=id_, title=title, note=NOTE, spec=spec, height=height)
 
 
-def _bound_words(stored: ReportedRun, rows: Sequence[Measurement]) -> str:
+def _bound_words(stored: report.ReportedRun, rows: Sequence[Measurement]) -> str:
     """Returns what bounds a workload, in a run where FLOPs bound one; empty in others."""
     if not flops_bind(stored.rows) or not any(row.timing for row in rows):
         return ""
     return f", bound by {'FLOPs' if flops_bind(rows) else 'copying'}"
 
 
-def _run_table(stored: ReportedRun, rows: Sequence[Measurement], *, name: str, where: str) -> HtmlTable:
+def _run_table(stored: report.ReportedRun, rows: Sequence[Measurement], *, name: str, where: str) -> report.HtmlTable:
     kernel_times = stored.kernel_times_of(rows) if stored.kernel_times else None
     view = WorkloadView(stored.info, rows, where, kernel_times, flops=flops_bind(stored.rows))
     lines = view.lines()
     table = Table(tuple(view.columns(lines, full=True)), lines)
-    return html_table(table, name, f"{where}, fastest first", lambda line: _kind(line.row), filled=True)
+    return report.html_table(table, name, f"{where}, fastest first", lambda line: _kind(line.row), filled=True)
 
 
 def _kind(row: Measurement) -> str:
@@ -216,12 +207,12 @@ def time_chart(points: Sequence[Datum], titles: WorkloadSpec, kind: str) -> alt.
     return theme.layered(*layers, data=points)
 
 
-def sweep_section(stored: ReportedRun, sweep: Sweep, prefix: str) -> HtmlSection:
+def sweep_section(stored: report.ReportedRun, sweep: Sweep, prefix: str) -> report.HtmlSection:
     """Makes the section of one sweep; `prefix` begins all of its ids."""
-    return HtmlSection(
+    return report.HtmlSection(
         id=prefix,
         title=stored.info.run_id,
-        lead=f"{lead_line(stored)}. Tried: {sweep.tried}.",
+        lead=f"{report.lead_line(stored)}. Tried: {sweep.tried}.",
         badge="" if stored.info.complete else "partial",
         warnings=tuple(stored.info.warnings),
         lines=tuple(one_for_all_text(sweep, one).plain for one in sweep.one_for_all),
@@ -229,19 +220,19 @@ def sweep_section(stored: ReportedRun, sweep: Sweep, prefix: str) -> HtmlSection
             _plateau_part(stored, sweep, plateau, f"{prefix}-{number}-{workload_slug(plateau.workload)}")
             for number, plateau in enumerate(sweep.plateaus, start=1)
         ),
-        failures=failures_of(stored.rows, workloads=True),
+        failures=report.failures_of(stored.rows, workloads=True),
     )
 
 
-def _plateau_part(stored: ReportedRun, sweep: Sweep, plateau: Plateau, name: str) -> HtmlPart:
+def _plateau_part(stored: report.ReportedRun, sweep: Sweep, plateau: Plateau, name: str) -> report.HtmlPart:
     points, title = sweep.of(plateau), f"{plateau.kernel}, {plateau.workload}"
     rows = {(row.case.label, row.case.workload): row for row in stored.rows}
     table = Table(point_columns(sweep, plateau, points, rows), points)
     controls = control_lines(stored.at(plateau.workload))
-    return HtmlPart(
+    return report.HtmlPart(
         id=name,
         title=title,
         lines=(*plateau_text(sweep, plateau, rows).plain.splitlines(), *(line.plain for line in controls)),
-        table=html_table(table, f"{name}-table", f"{title}, fastest first"),
+        table=report.html_table(table, f"{name}-table", f"{title}, fastest first"),
         folded=f"All {len(points)} points" if len(points) > 1 else "The point",
     )
