@@ -9,18 +9,9 @@ import torch
 from decode_workloads import decode_at
 
 from benchmarks.gates import __main__ as command
+from benchmarks.gates import units
 from benchmarks.gates.honest import Step, short_gates, threshold_gates
 from benchmarks.gates.simulate import Simulation, decode_op, log10_chance_above, log10_of_sum
-from benchmarks.gates.units import (
-    SpecialFunctions,
-    fma,
-    four_a_lane,
-    log1p_polynomial,
-    one_chain,
-    rounded_tree,
-    shuffled,
-    two_chains,
-)
 from gdnbench.launch import Workspace
 from gdnbench.model.workload import Shape
 from gdnbench.verify.check import check_outputs, consult_oracle
@@ -65,7 +56,7 @@ def gates_at_their_worst(gates, always, *, decays):
     t["state"].fill_(float(decays))
     for name in ("k", "v", "q"):
         t[name].fill_(float(not decays))
-    g, beta = gates(Step.of(t, workspace.scalars), SpecialFunctions(random, always))
+    g, beta = gates(Step.of(t, workspace.scalars), units.SpecialFunctions(random, always))
     state = (g if decays else beta)[..., None]
     output = workspace.scalars["scale"] * state[..., 0] * t["q"].float()
     return check_outputs(OP, (output[:, 0, None].bfloat16(), state), consult_oracle(workspace, NUMERICS), "typical")[2]
@@ -100,7 +91,9 @@ def test_the_roundoff_of_a_small_state_beside_a_large_value_is_that_of_the_value
     assert torch.equal(after[0, 0, 1], before[0, 0, 1])
 
 
-@pytest.mark.parametrize("dot", [one_chain, four_a_lane, two_chains, rounded_tree, shuffled(torch.Generator())])
+@pytest.mark.parametrize(
+    "dot", [units.one_chain, units.four_a_lane, units.two_chains, units.rounded_tree, units.shuffled(torch.Generator())]
+)
 def test_every_order_of_summation_sums_every_product_once(dot):
     random = torch.Generator().manual_seed(2)
     x = torch.randint(-99, 99, (3, 5, 128), generator=random).float()
@@ -110,14 +103,14 @@ def test_every_order_of_summation_sums_every_product_once(dot):
 
 def test_multiply_adds_round_once():
     x = torch.tensor([1 + 2.0**-23])
-    assert float(fma(x, x, -(x * x))) == 2.0**-46
+    assert float(units.fma(x, x, -(x * x))) == 2.0**-46
 
 
 def test_special_functions_err_within_their_limits_and_reach_them():
     random = torch.Generator().manual_seed(4)
     x = 40 * torch.rand(20_000, generator=random) - 20
     for always, least in ((0, 1.8), (1, 1.5), (-1, 1.5)):
-        unit = SpecialFunctions(random, always)
+        unit = units.SpecialFunctions(random, always)
         exact = torch.exp2(x.double())
         ulp = torch.ldexp(torch.ones_like(exact), torch.frexp(exact)[1] - 24)
         off = (unit.ex2(x).double() - exact) / ulp
@@ -131,7 +124,7 @@ def test_special_functions_err_within_their_limits_and_reach_them():
 def test_the_polynomial_is_log1p():
     u = torch.linspace(0, 1, 10_001)[1:]
     exact = torch.log1p(u.double())
-    assert ((log1p_polynomial(u) - exact).abs() / exact).max() < 3e-7
+    assert ((units.log1p_polynomial(u) - exact).abs() / exact).max() < 3e-7
 
 
 def test_the_chance_above_a_limit_is_that_of_the_distribution_fitted():

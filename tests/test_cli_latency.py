@@ -12,29 +12,22 @@ from diagnose_data import copy_run
 from gdnbench.calibrate import latency
 from gdnbench.errors import ExitCode, LeftOutWarning, RunFormatError
 from gdnbench.process.channel import encode
-from gdnbench.store.latencies import (
-    DRAM,
-    Cost,
-    Latencies,
-    Peak,
-    ReadRate,
-    Unmeasured,
-    latency_path,
-    newest_latencies,
-    read_latencies,
-    write_latencies,
-)
+from gdnbench.store import latencies
 
-TRIP = Cost(group="trip", what=DRAM, ns=600.0, least_ns=590.0, most_ns=650.0, cycles=1188.0, sm_mhz=1980.0)
-LAUNCH = Cost(
+TRIP = latencies.Cost(
+    group="trip", what=latencies.DRAM, ns=600.0, least_ns=590.0, most_ns=650.0, cycles=1188.0, sm_mhz=1980.0
+)
+LAUNCH = latencies.Cost(
     group="launch", what="each further one", ns=900.0, least_ns=890.0, most_ns=910.0, cycles=None, sm_mhz=None
 )
-RATE = ReadRate(
+RATE = latencies.ReadRate(
     lane_bytes=16, sms=132, bytes_per_s=4e12, least_bytes_per_s=3.9e12, most_bytes_per_s=4.1e12, sm_mhz=1980.0
 )
-PEAK = Peak(precision="bf16", flops_per_s=8e14, least_flops_per_s=7.9e14, most_flops_per_s=8.1e14, sm_mhz=1647.0)
-MISSING = Unmeasured(what="cluster of 2 blocks of 128", why="this GPU has no clusters")
-FOUND = Latencies(
+PEAK = latencies.Peak(
+    precision="bf16", flops_per_s=8e14, least_flops_per_s=7.9e14, most_flops_per_s=8.1e14, sm_mhz=1647.0
+)
+MISSING = latencies.Unmeasured(what="cluster of 2 blocks of 128", why="this GPU has no clusters")
+FOUND = latencies.Latencies(
     timestamp="2026-11-27T03:04:05+00:00",
     host="rack-1",
     gpu="h200",
@@ -76,7 +69,7 @@ channel = Channel(int(sys.argv[-1]))
 
 def stored(folder, profiles="profiles"):
     (path,) = (folder / profiles / "latency" / "h200").iterdir()
-    return read_latencies(path)
+    return latencies.read_latencies(path)
 
 
 def test_what_is_measured_is_stored_where_the_user_wants_it(worker, command_line, tmp_path):
@@ -88,7 +81,9 @@ def test_what_is_measured_is_stored_where_the_user_wants_it(worker, command_line
 
 
 def test_what_is_measured_is_printed_and_stored(worker, command_line, tmp_path):
-    worker(latency.ProbedGpu(132, 62_914_560, 8192), latency.ProbeBegun(DRAM), TRIP, LAUNCH, RATE, PEAK, MISSING)
+    worker(
+        latency.ProbedGpu(132, 62_914_560, 8192), latency.ProbeBegun(latencies.DRAM), TRIP, LAUNCH, RATE, PEAK, MISSING
+    )
     code, out, err = command_line("doctor", "--latency")
     assert code == 0, err
     assert "the NVIDIA H200" in out
@@ -123,14 +118,14 @@ def test_a_worker_that_hangs_is_ended(worker):
     worker(TRIP, latency.ProbeBegun("L2"), end="import time\ntime.sleep(60)")
     found = latency.measure_latencies(H200, lambda _: None, limit_s=3)
     assert found.costs == [TRIP]
-    assert found.unmeasured == [Unmeasured(what="L2", why="it did not end in 3 s")]
+    assert found.unmeasured == [latencies.Unmeasured(what="L2", why="it did not end in 3 s")]
 
 
 def test_stored_costs_are_printed_again_without_a_gpu_in_every_form(command_line, monkeypatch, tmp_path):
     monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda *_: ())
-    path = latency_path(tmp_path, "h200", FOUND.timestamp)
+    path = latencies.latency_path(tmp_path, "h200", FOUND.timestamp)
     assert path == tmp_path / "latency" / "h200" / "20261127-030405.json"
-    write_latencies(path, FOUND)
+    latencies.write_latencies(path, FOUND)
     again = ("doctor", "--latency", "--import", path)
     assert "DRAM" in command_line(*again)[1]
     assert json.loads(command_line(*again, "--json")[1])["costs"][0]["ns"] == 600.0
@@ -160,26 +155,26 @@ def test_what_does_not_go_together_is_refused(command_line, monkeypatch, argumen
 
 
 def test_the_newest_readable_costs_of_a_gpu_model_speak_for_it(tmp_path):
-    assert newest_latencies(tmp_path, "h200") is None
+    assert latencies.newest_latencies(tmp_path, "h200") is None
     older = replace(FOUND, timestamp="2026-11-26T00:00:00+00:00", costs=[])
     for each in (older, FOUND):
-        write_latencies(latency_path(tmp_path, "h200", each.timestamp), each)
-    assert newest_latencies(tmp_path, "h200") == FOUND
-    assert newest_latencies(tmp_path, "h100") is None
-    latency_path(tmp_path, "h200", FOUND.timestamp).write_text('{"schema": 1}')
+        latencies.write_latencies(latencies.latency_path(tmp_path, "h200", each.timestamp), each)
+    assert latencies.newest_latencies(tmp_path, "h200") == FOUND
+    assert latencies.newest_latencies(tmp_path, "h100") is None
+    latencies.latency_path(tmp_path, "h200", FOUND.timestamp).write_text('{"schema": 1}')
     with pytest.warns(LeftOutWarning, match="missing required field"):
-        assert newest_latencies(tmp_path, "h200") == older
+        assert latencies.newest_latencies(tmp_path, "h200") == older
 
 
 @pytest.mark.parametrize("change", [{"ns": 0.0}, {"ns": float("nan")}, {"group": "trap"}, {"what": "a\nb"}])
 def test_costs_that_cannot_be_are_refused(tmp_path, change):
     path = tmp_path / "costs.json"
-    write_latencies(path, FOUND)
+    latencies.write_latencies(path, FOUND)
     document = json.loads(path.read_text())
     document["costs"][0] |= change
     path.write_text(json.dumps(document))
     with pytest.raises(RunFormatError):
-        read_latencies(path)
+        latencies.read_latencies(path)
 
 
 @pytest.fixture
@@ -191,7 +186,7 @@ def explain(command_line, monkeypatch, tmp_path):
 
     def call(found, *more):
         if found:
-            write_latencies(latency_path(tmp_path / "profiles", "h200", FOUND.timestamp), found)
+            latencies.write_latencies(latencies.latency_path(tmp_path / "profiles", "h200", FOUND.timestamp), found)
         code, out, err = command_line("explain", "decode-v9", "--shape", "B=1", *more)
         assert code == 0, err
         return out
@@ -220,7 +215,7 @@ def test_on_a_gpu_what_is_farther_takes_longer(command_line, tmp_path):
     assert code == 0, err
     document = json.loads(out)
     ns = {cost["what"]: cost["ns"] for cost in document["costs"]}
-    order = ["shared memory", "L1", "L2, nearest quarter of lines", "L2, farthest quarter of lines", DRAM]
+    order = ["shared memory", "L1", "L2, nearest quarter of lines", "L2, farthest quarter of lines", latencies.DRAM]
     times = [ns[what] for what in order]
     assert times == sorted(times)
     assert ns["L2, nearest quarter of lines"] <= ns["L2"] <= ns["L2, farthest quarter of lines"]
@@ -228,4 +223,4 @@ def test_on_a_gpu_what_is_farther_takes_longer(command_line, tmp_path):
     assert ns["each further one"] < ns["empty kernel, event to event"] < 10_000
     rates = {(rate["lane_bytes"], rate["sms"]): rate["bytes_per_s"] for rate in document["rates"]}
     assert rates[16, 1] < rates[16, 2] < rates[16, document["sms"]]
-    assert newest_latencies(tmp_path, document["gpu"]) is not None
+    assert latencies.newest_latencies(tmp_path, document["gpu"]) is not None

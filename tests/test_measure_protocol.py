@@ -14,47 +14,37 @@ from run_data import case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import GateResult, Role, Status
 from gdnbench.process.channel import KEY_BYTES, Seal
-from gdnbench.store.journal import (
-    EventChannel,
-    Examined,
-    HostTimes,
-    Refused,
-    Sampled,
-    Started,
-    StepBegun,
-    decode,
-    encode,
-)
+from gdnbench.store import journal
 from gdnbench.workers.supervision import run_concurrently, worker_environment
 from gdnbench.workers.task import Pass, Phase, Task
 
 GATE = GateResult("output within 1 ulp", "typical", math.inf, 1.0, "[0, 3]", Status.WRONG_NUMBERS)
 EVENTS = [
-    Started("NVIDIA H200", 132, 62914560),
-    StepBegun("decode-v4/B1", "verify typical", 60.0),
-    StepBegun("", "load torch", 180.0),
-    Examined("decode-v4/B1", Status.OK, launches=1, launched=("gdn_v4", "(fill)"), warm_us=3.25),
-    Examined("decode-x/B1", Status.WRONG_NUMBERS, 'two\nlines, "quoted", ünïcödé', (GATE,), poisoned=True),
-    Sampled(3, "decode-v4/B1", (4.0, 4.032), (1980.0, 1965.0)),
-    Sampled(0, "decode-v4/B1", ()),
-    HostTimes({"decode-v4/B1": 21.5}),
-    Refused("cuda-bench does not load", "see `gdnbench doctor`"),
+    journal.Started("NVIDIA H200", 132, 62914560),
+    journal.StepBegun("decode-v4/B1", "verify typical", 60.0),
+    journal.StepBegun("", "load torch", 180.0),
+    journal.Examined("decode-v4/B1", Status.OK, launches=1, launched=("gdn_v4", "(fill)"), warm_us=3.25),
+    journal.Examined("decode-x/B1", Status.WRONG_NUMBERS, 'two\nlines, "quoted", ünïcödé', (GATE,), poisoned=True),
+    journal.Sampled(3, "decode-v4/B1", (4.0, 4.032), (1980.0, 1965.0)),
+    journal.Sampled(0, "decode-v4/B1", ()),
+    journal.HostTimes({"decode-v4/B1": 21.5}),
+    journal.Refused("cuda-bench does not load", "see `gdnbench doctor`"),
 ]
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_an_event_survives_as_one_line(event):
-    line = encode(event)
+    line = journal.encode(event)
     assert "\n" not in line
-    assert decode(line) == event
+    assert journal.decode(line) == event
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_a_line_cut_off_anywhere_is_no_event(event):
-    line = encode(event)
+    line = journal.encode(event)
     for size in range(len(line)):
         with pytest.raises(ValueError, match="not a message"):
-            decode(line[:size])
+            journal.decode(line[:size])
 
 
 @pytest.mark.parametrize(
@@ -77,7 +67,7 @@ def test_a_line_cut_off_anywhere_is_no_event(event):
 )
 def test_junk_is_no_event(line):
     with pytest.raises(ValueError, match="not a message"):
-        decode(line)
+        journal.decode(line)
 
 
 def test_a_channel_delivers_whole_lines_however_long():
@@ -86,11 +76,11 @@ def test_a_channel_delivers_whole_lines_however_long():
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.sendall(key)
-        channel = EventChannel(theirs.fileno())
+        channel = journal.EventChannel(theirs.fileno())
         for event in EVENTS:
             channel.send(event)
         lines = ours.recv(1 << 16).splitlines()
-    assert [decode(seal.remove(line)) for line in lines] == EVENTS
+    assert [journal.decode(seal.remove(line)) for line in lines] == EVENTS
 
 
 CASES = (

@@ -10,18 +10,7 @@ from gdnbench.measure.worker.graph import LAUNCHES_PER_GRAPH, launches_per_graph
 from gdnbench.stats.estimators import trimmed_mean
 from gdnbench.stats.interval import t_interval
 from gdnbench.store.settings import GPU_TRIM
-from gdnbench.workers.launched import (
-    COPIED,
-    FILL,
-    FILLED,
-    UNKNOWN_FUNCTION,
-    Activity,
-    deviation,
-    launch_times_us,
-    plain_name,
-    split_cases,
-    split_launches,
-)
+from gdnbench.workers import launched
 
 PREFIX = "gdnbench_"
 
@@ -31,21 +20,21 @@ class Timeline:
         self.records, self.now_ns = [], 1_000_000
 
     def add(self, name, took_ns):
-        self.records.append(Activity(name, self.now_ns, self.now_ns + took_ns))
+        self.records.append(launched.Activity(name, self.now_ns, self.now_ns + took_ns))
         self.now_ns += took_ns + 700
         return self
 
     def launch(self, *kernels, dither=0):
         for _ in range(dither):
             self.add(f"{PREFIX}nothing", 500)
-        self.add(FILL, 38_000)
+        self.add(launched.FILL, 38_000)
         for name, took_ns in kernels:
             self.add(name, took_ns)
         return self.add(f"{PREFIX}end", 500).add(f"{PREFIX}demote_listed", 2_000)
 
 
 def times_of(records, expected):
-    return launch_times_us(split_launches(records, PREFIX), expected)
+    return launched.launch_times_us(launched.split_launches(records, PREFIX), expected)
 
 
 def test_a_launch_is_the_kernel_between_the_flush_and_the_mark():
@@ -58,7 +47,7 @@ def test_a_launch_is_the_kernel_between_the_flush_and_the_mark():
 def test_kernels_that_overlap_count_once():
     line = Timeline().launch(("a", 4_000))
     start = next(record for record in line.records if record.name == "a").start_ns
-    line.records.append(Activity("b", start + 1_000, start + 2_000))
+    line.records.append(launched.Activity("b", start + 1_000, start + 2_000))
     records = sorted(line.records, key=lambda record: record.start_ns)
     assert times_of(records, 1) == pytest.approx([4.0])
 
@@ -66,7 +55,7 @@ def test_kernels_that_overlap_count_once():
 def test_a_kernel_that_fills_memory_itself_is_one_launch():
     line = Timeline()
     for _ in range(4):
-        line.launch((FILL, 1_000), ("add", 2_000))
+        line.launch((launched.FILL, 1_000), ("add", 2_000))
     assert times_of(line.records, 4) == pytest.approx([3.7] * 4)
 
 
@@ -82,7 +71,7 @@ def test_a_launch_whose_flush_was_not_recorded_is_left_out():
     line = Timeline()
     for took_ns in (2_000, 9_000, 2_000):
         line.launch(("v4", took_ns))
-    line.records.remove(next(r for r in line.records if r.name == FILL and r.start_ns > 1_010_000))
+    line.records.remove(next(r for r in line.records if r.name == launched.FILL and r.start_ns > 1_010_000))
     assert times_of(line.records, 3) == pytest.approx([2.0, 2.0])
 
 
@@ -114,7 +103,7 @@ def test_cases_are_told_apart_in_whatever_order_records_arrive():
         for _ in range(3):
             line.launch(("same_name", took_ns), dither=2)
     random.Random(1).shuffle(line.records)
-    cases = split_cases(line.records, PREFIX)
+    cases = launched.split_cases(line.records, PREFIX)
     assert [times_of(case, 3) for case in cases] == [pytest.approx([us] * 3) for us in (1.0, 2.0, 3.0)]
 
 
@@ -149,19 +138,19 @@ SAME = {
         "_Z17gemv2T_kernel_valIi13cublasDotImplEvT0_",
         "std::enable_if<!(false), void>::type gemv2T_kernel_val<int, cublasDotImpl>(cublasDotImpl)",
     ),
-    FILLED: ("Memset (Device)", "Memset (Device)"),
-    COPIED: ("Memcpy", "Memcpy DtoD (Device -> Device)"),
-    UNKNOWN_FUNCTION: ("_ZN", "## Call CompiledFxGraph abc ##"),
+    launched.FILLED: ("Memset (Device)", "Memset (Device)"),
+    launched.COPIED: ("Memcpy", "Memcpy DtoD (Device -> Device)"),
+    launched.UNKNOWN_FUNCTION: ("_ZN", "## Call CompiledFxGraph abc ##"),
 }
 
 
 @pytest.mark.parametrize("own", SAME)
 def test_a_function_has_one_name_mangled_and_demangled(own):
-    assert {plain_name(name) for name in SAME[own]} == {own}
+    assert {launched.plain_name(name) for name in SAME[own]} == {own}
 
 
 def launches(*names, times=10):
-    return [[Activity(name, place, place + 1) for place, name in enumerate(names)] for _ in range(times)]
+    return [[launched.Activity(name, place, place + 1) for place, name in enumerate(names)] for _ in range(times)]
 
 
 @pytest.mark.parametrize(
@@ -176,27 +165,27 @@ def launches(*names, times=10):
     ],
 )
 def test_other_launches_are_told(timed, told):
-    found = deviation(launches(*timed), ("gdn_v9",))
+    found = launched.deviation(launches(*timed), ("gdn_v9",))
     assert found == f"while timed it launches {told}; when checked it launched gdn_v9"
 
 
 def test_a_launch_with_fewer_or_more_records_than_usual_says_nothing():
     short, joined = launches("a", times=3), launches("a", "b", "Memset (Device)", "a", times=3)
-    assert deviation([*launches("a", "b"), *short, *joined, *launches(times=2)], ("a", "b")) == ""
+    assert launched.deviation([*launches("a", "b"), *short, *joined, *launches(times=2)], ("a", "b")) == ""
 
 
 def test_some_of_as_many_launches_are_enough_and_one_is_not():
     usual = launches("a", "b", times=50)
-    assert deviation([*usual, *launches("a", "c", times=1)], ("a", "b")) == ""
+    assert launched.deviation([*usual, *launches("a", "c", times=1)], ("a", "b")) == ""
     told = "while timed it launches c; when checked it launched b; all else is the same"
-    assert deviation([*usual, *launches("a", "c", times=2)], ("a", "b")) == told
+    assert launched.deviation([*usual, *launches("a", "c", times=2)], ("a", "b")) == told
 
 
 def test_what_cannot_be_named_is_not_compared():
-    assert deviation(launches("## region ##"), ("a",)) == ""
-    assert deviation(launches("b"), ("a", UNKNOWN_FUNCTION)) == ""
-    assert deviation(launches("b"), ()) == ""
-    assert deviation([], ("a",)) == ""
+    assert launched.deviation(launches("## region ##"), ("a",)) == ""
+    assert launched.deviation(launches("b"), ("a", launched.UNKNOWN_FUNCTION)) == ""
+    assert launched.deviation(launches("b"), ()) == ""
+    assert launched.deviation([], ("a",)) == ""
 
 
 FLUSH_US = 38.2

@@ -16,21 +16,9 @@ from gdnbench.catalog.entry import Broken, CatalogEntry
 from gdnbench.catalog.load import load_op
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import MachineError, UsageError
+from gdnbench.exchange import schema
 from gdnbench.exchange.match import ExportedKernel, Match, match
 from gdnbench.exchange.reference import write_reference
-from gdnbench.exchange.schema import (
-    DTYPE_NAMES,
-    DefinedAxis,
-    DefinedTensor,
-    Definition,
-    ExtensionBinding,
-    Trace,
-    TracedInput,
-    TracedWorkload,
-    as_file,
-    as_lines,
-    safe_name,
-)
 from gdnbench.exchange.solution import solution_of
 from gdnbench.model.case import Variant
 from gdnbench.model.declaration import TensorSpec
@@ -68,8 +56,8 @@ def export(
     kernels: str,
     weights: Mapping[Workload, float],
     to: Path,
-    foreign: Definition | None,
-    binding: ExtensionBinding,
+    foreign: schema.Definition | None,
+    binding: schema.ExtensionBinding,
     author: str,
     observer: Observer = ignore,
 ) -> DataSet:
@@ -97,12 +85,14 @@ def export(
             picked = [_picked(catalog, variant, list(covered), data) for variant in variants]
             subjects = [ExportedKernel(entry, variant, matched, list(covered)) for entry, variant in picked]
             solutions = [solution_of(subject, author, binding) for subject in subjects]
-            kind, name = safe_name(definition.op_type), safe_name(definition.name)
-            data.write(Path("definitions", kind, f"{name}.json"), as_file(definition))
+            kind, name = schema.safe_name(definition.op_type), schema.safe_name(definition.name)
+            data.write(Path("definitions", kind, f"{name}.json"), schema.as_file(definition))
             for solution in solutions:
-                data.write(Path("solutions", kind, name, f"{safe_name(solution.name)}.json"), as_file(solution))
+                data.write(
+                    Path("solutions", kind, name, f"{schema.safe_name(solution.name)}.json"), schema.as_file(solution)
+                )
             lines = new_lines(matched, folder, covered, to)
-            data.write(Path("workloads", kind, f"{name}.jsonl"), as_lines(lines))
+            data.write(Path("workloads", kind, f"{name}.jsonl"), schema.as_lines(lines))
         observer(UnitDone())
     if not data.files:
         raise UsageError(f"no workload is one of {definition.name}", "name its sizes with --shape")
@@ -122,47 +112,49 @@ def _picked(
     return entry, picked
 
 
-def definition_of(op: Op, folder: Path, workload: Workload) -> Definition:
+def definition_of(op: Op, folder: Path, workload: Workload) -> schema.Definition:
     """An op's Definition at compile-time axes; UsageError if the format cannot hold it."""
     op, axes = op.at(workload.axes), _axes(op, workload)
-    return Definition(
+    return schema.Definition(
         name="_".join([op.name, *(f"{name}{size}" for name, size in workload.compile_time.items())]),
         op_type=op.name,
         description=op.title or None,
         axes=axes,
         inputs={
             **{spec.name: _tensor(op, spec) for spec in op.inputs},
-            **{name: DefinedTensor(shape=None, dtype=DTYPE_NAMES["fp32"]) for name in op.scalars},
+            **{name: schema.DefinedTensor(shape=None, dtype=schema.DTYPE_NAMES["fp32"]) for name in op.scalars},
         },
         outputs={spec.name: _tensor(op, spec) for spec in op.outputs},
         reference=write_reference(op, folder, [*(spec.name for spec in op.inputs), *op.scalars]),
     )
 
 
-def _axes(op: Op, workload: Workload) -> dict[str, DefinedAxis]:
+def _axes(op: Op, workload: Workload) -> dict[str, schema.DefinedAxis]:
     """Returns the axes of all tensors: compile-time ones and numbers are constant, derived sizes vary."""
     dims = {dim for spec in op.tensors for dim in spec.dims}
     of_inputs = {dim for spec in op.inputs for dim in spec.dims}
-    axes: dict[str, DefinedAxis] = {}
+    axes: dict[str, schema.DefinedAxis] = {}
     for axis in op.workloads.axes:
         if axis.compile_time:
-            axes[axis.name] = DefinedAxis(type="const", value=workload.axes[axis.name], description=axis.doc or None)
+            axes[axis.name] = schema.DefinedAxis(
+                type="const", value=workload.axes[axis.name], description=axis.doc or None
+            )
         elif axis.name in dims:
-            axes[axis.name] = DefinedAxis(type="var", description=axis.doc or None)
-    axes |= {name: DefinedAxis(type="var") for name in op.derived if name in dims}
+            axes[axis.name] = schema.DefinedAxis(type="var", description=axis.doc or None)
+    axes |= {name: schema.DefinedAxis(type="var") for name in op.derived if name in dims}
     numbers = sorted(dim for dim in dims if isinstance(dim, int))
-    axes |= {_number(dim): DefinedAxis(type="const", value=dim) for dim in numbers}
+    axes |= {_number(dim): schema.DefinedAxis(type="const", value=dim) for dim in numbers}
     for name, defined in axes.items():
         if defined.type == "var" and name not in of_inputs:
             raise UsageError(f"{op.name} has outputs of {name}, which no input tells", "the format cannot hold that")
     return axes
 
 
-def _tensor(op: Op, spec: TensorSpec) -> DefinedTensor:
-    if spec.settled not in DTYPE_NAMES:
-        known = ", ".join(DTYPE_NAMES)
+def _tensor(op: Op, spec: TensorSpec) -> schema.DefinedTensor:
+    if spec.settled not in schema.DTYPE_NAMES:
+        known = ", ".join(schema.DTYPE_NAMES)
         raise UsageError(f"{spec.name} of {op.name} is {spec.dtype}, which the format cannot hold", f"it has {known}")
-    return DefinedTensor(shape=[_number(dim) for dim in spec.dims], dtype=DTYPE_NAMES[spec.settled])
+    return schema.DefinedTensor(shape=[_number(dim) for dim in spec.dims], dtype=schema.DTYPE_NAMES[spec.settled])
 
 
 def _number(dim: str | int) -> str:
@@ -175,7 +167,7 @@ _MEANINGLESS = ("int32", "int64", "bool")  # of inputs: the format draws any num
 _LIMIT_S = 600.0
 
 
-def new_lines(match: Match, folder: Path, weights: Mapping[Workload, float], to: Path) -> list[Trace]:
+def new_lines(match: Match, folder: Path, weights: Mapping[Workload, float], to: Path) -> list[schema.Trace]:
     """Returns the lines of workloads, which the Definition covers; writes indices and flags to the data set `to`.
 
     There are as many lines of a workload as its weight, if all weights are integers, else one: the format has no
@@ -197,11 +189,11 @@ def new_lines(match: Match, folder: Path, weights: Mapping[Workload, float], to:
     lines = []
     for (workload, seed), name, file in zip(seeded, names, files, strict=True):
         values = scalars.get((workload, seed if stored else 0), {})
-        inputs = dict.fromkeys(definition.inputs, TracedInput(type="random"))
-        inputs |= {each: TracedInput(type="safetensors", path=str(file), tensor_key=each) for each in stored}
-        inputs |= {each: TracedInput(type="scalar", value=value) for each, value in values.items()}
-        traced = TracedWorkload(axes=match.axes(workload) or {}, inputs=inputs, uuid=name)
-        lines.append(Trace(definition=definition.name, workload=traced))
+        inputs = dict.fromkeys(definition.inputs, schema.TracedInput(type="random"))
+        inputs |= {each: schema.TracedInput(type="safetensors", path=str(file), tensor_key=each) for each in stored}
+        inputs |= {each: schema.TracedInput(type="scalar", value=value) for each, value in values.items()}
+        traced = schema.TracedWorkload(axes=match.axes(workload) or {}, inputs=inputs, uuid=name)
+        lines.append(schema.Trace(definition=definition.name, workload=traced))
     return lines
 
 

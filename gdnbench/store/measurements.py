@@ -15,20 +15,9 @@ from gdnbench.model.declaration import CONTEST_TOLERANCE, Params, parse_value
 from gdnbench.model.measurement import InputsEffect, Measurement, Timing, Versus
 from gdnbench.model.status import CLOCKS, Bound, Clock, Role, Status, Timer
 from gdnbench.model.workload_spec import WorkloadSpec
+from gdnbench.store import schema
 from gdnbench.store.files import DAMAGED, MEASUREMENTS, Row, read_rows, write_table
 from gdnbench.store.info import RunInfo, read_axes, read_info, refuse_step
-from gdnbench.store.schema import (
-    ContestDocument,
-    Count,
-    HighEnd,
-    LowEnd,
-    MaybeName,
-    Microseconds,
-    Name,
-    NotNegative,
-    ParamValues,
-    Positive,
-)
 
 _BEFORE_PARAMS = ("run_id", "timestamp", "gpu", "op", "kernel", "label", "preset", "role")
 _TIMES = (
@@ -131,51 +120,51 @@ def _known(value: Any) -> Any:
 class _Row:
     """A row of the file but for its params; what a case can lack has an empty cell."""
 
-    kernel: Name
-    label: Name
-    preset: MaybeName = ""
+    kernel: schema.Name
+    label: schema.Name
+    preset: schema.MaybeName = ""
     role: Role
     workload: str = ""  # its key, of what has columns, too; schema 1 has none
-    profile: MaybeName = ""
+    profile: schema.MaybeName = ""
     timer: Timer = ""
-    samples: Count = 0
-    rounds: Count = 0
-    time_us: Microseconds | None = None
-    time_lo_us: LowEnd = -math.inf
-    time_hi_us: HighEnd = math.inf
-    median_us: Microseconds = math.nan
-    min_us: Microseconds = math.nan
-    p10_us: Microseconds = math.nan
-    p90_us: Microseconds = math.nan
-    noise: NotNegative = math.nan
-    cpu_time_us: Microseconds = math.nan
-    sm_mhz: Positive = math.nan
-    bytes: Count
-    bandwidth_gbs: NotNegative = math.nan
-    tflops: NotNegative = math.nan
+    samples: schema.Count = 0
+    rounds: schema.Count = 0
+    time_us: schema.Microseconds | None = None
+    time_lo_us: schema.LowEnd = -math.inf
+    time_hi_us: schema.HighEnd = math.inf
+    median_us: schema.Microseconds = math.nan
+    min_us: schema.Microseconds = math.nan
+    p10_us: schema.Microseconds = math.nan
+    p90_us: schema.Microseconds = math.nan
+    noise: schema.NotNegative = math.nan
+    cpu_time_us: schema.Microseconds = math.nan
+    sm_mhz: schema.Positive = math.nan
+    bytes: schema.Count
+    bandwidth_gbs: schema.NotNegative = math.nan
+    tflops: schema.NotNegative = math.nan
     bound: Bound = ""
-    sol: Positive = math.nan
-    mean_us: Microseconds = math.nan
-    sol_lo: LowEnd = math.nan
-    sol_hi: HighEnd = math.nan
-    vs_baseline: Positive | None = None
-    vs_lo: NotNegative | None = None
-    vs_hi: HighEnd | None = None
+    sol: schema.Positive = math.nan
+    mean_us: schema.Microseconds = math.nan
+    sol_lo: schema.LowEnd = math.nan
+    sol_hi: schema.HighEnd = math.nan
+    vs_baseline: schema.Positive | None = None
+    vs_lo: schema.NotNegative | None = None
+    vs_hi: schema.HighEnd | None = None
     verdict: _Verdict | None = None
-    more_rounds: Count | None = None
-    baseline: MaybeName = ""
-    launches: Count = 0
-    registers: Count = -1
-    shared_bytes: Count = -1
-    spill_bytes: Count = -1
+    more_rounds: schema.Count | None = None
+    baseline: schema.MaybeName = ""
+    launches: schema.Count = 0
+    registers: schema.Count = -1
+    shared_bytes: schema.Count = -1
+    spill_bytes: schema.Count = -1
     status: Status
     reason: str = ""
     warnings: str = ""
-    inputs_worst: MaybeName = ""
-    inputs_best: MaybeName = ""
-    inputs_ratio: Positive | None = None
-    inputs_lo: NotNegative = 0.0
-    inputs_hi: HighEnd = math.inf
+    inputs_worst: schema.MaybeName = ""
+    inputs_best: schema.MaybeName = ""
+    inputs_ratio: schema.Positive | None = None
+    inputs_lo: schema.NotNegative = 0.0
+    inputs_hi: schema.HighEnd = math.inf
 
 
 def _measurement(cells: dict[str, str], axes: WorkloadSpec) -> Measurement:
@@ -196,7 +185,7 @@ def _measurement(cells: dict[str, str], axes: WorkloadSpec) -> Measurement:
 def _case(row: _Row, cells: dict[str, str], axes: WorkloadSpec) -> Case:
     fixed = {*_BEFORE_PARAMS, *_AFTER_PARAMS, *_SINCE_2, *axes.names}
     params = convert(
-        {name: parse_value(text) for name, text in cells.items() if name not in fixed and text}, ParamValues
+        {name: parse_value(text) for name, text in cells.items() if name not in fixed and text}, schema.ParamValues
     )
     label = row.label.removesuffix("@again") if row.role is Role.CONTROL else row.label
     variant = Variant(row.kernel, label, preset=row.preset, params=Params(params))
@@ -231,12 +220,12 @@ def _check_inside(column: str, value: float, low: float, high: float) -> None:
         raise ValueError(f"{column}: {value:g} lies outside its interval, {low:g} to {high:g}")
 
 
-def contest_errors(errors: Mapping[str, float | None], labels: Mapping[str, str]) -> dict[str, ContestDocument]:
+def contest_errors(errors: Mapping[str, float | None], labels: Mapping[str, str]) -> dict[str, schema.ContestDocument]:
     """Of each kernel its largest error in units of the contest's tolerance, and the cases at which that is over 1."""
-    found: dict[str, ContestDocument] = {}
+    found: dict[str, schema.ContestDocument] = {}
     for case_id, label in labels.items():
         if (error := errors.get(case_id)) is not None:
-            first = ContestDocument(tolerance=CONTEST_TOLERANCE, count=0, worst=error, case=case_id, failed=[])
+            first = schema.ContestDocument(tolerance=CONTEST_TOLERANCE, count=0, worst=error, case=case_id, failed=[])
             of = found.setdefault(label, first)
             of["count"] += 1
             of["failed"] += [case_id] if error > 1 else []
