@@ -37,6 +37,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, Kept]] = {
         "test_kda_layer.py::test_kernels_are_right_where_there_is_no_gpu": (0,),
         "test_kda_prefill.py::test_kernels_are_right_where_there_is_no_gpu": (0, 2, 12),
         "test_cute.py::test_products_of_sm_100_are_interpreted_and_watched": ("pair", "native-one"),
+        "test_cute.py::test_what_goes_out_and_comes_back_compiles_to_the_same_code": ("prefill-cute",),
         "test_kda_prefill.py::test_where_heads_leave_a_group_short_v2_leaves_a_counter_that_misleads_its_next_launch": (
             "kda-prefill-v5:MOST_HEADS=16",
         ),
@@ -156,7 +157,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, Kept]] = {
         "test_faults_stopped.py::test_ctrl_c_before_anything_is_measured_and_resume_refuses_a_kernel_that_has_changed": 0,
         "test_faults_stopped.py::test_two_runs_at_once_wait_for_each_other_and_keep_to_their_folders": 0,
         "test_faults_stopped.py::test_a_full_disk_ends_a_run_in_words_and_resume_finishes_it": 0,
-        "test_faults_stopped.py::test_what_is_terminated_leaves_no_temporary_file": 3,
+        "test_faults_stopped.py::test_what_is_terminated_leaves_no_temporary_file": ("run", "export"),
         "test_mcp_process.py::test_a_server_that_ends_leaves_no_command_behind": 0,
         "test_process_warm.py::test_how_it_ends_is_told_and_costs_the_next_nothing": 2,
         "test_process_warm.py::test_many_in_a_row_leave_the_parent_as_it_was": 0,
