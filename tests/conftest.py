@@ -112,20 +112,20 @@ def _kept_builds(request, tmp_path_factory):
 
 @pytest.fixture
 def same_folder(_kept_builds, request):
-    """A folder of this test's own that is the same in each run: builds are known by the path of their source."""
-    name = re.sub(r"\W+", "-", request.node.nodeid)
-    folder = _kept_builds / "sources" / name
-    folder.mkdir(parents=True, exist_ok=True)
+    """A folder of this test's own, the same in each run and empty: builds are known by the path of their source."""
+    return _emptied(_kept_builds / "sources" / re.sub(r"\W+", "-", request.node.nodeid))
+
+
+def _emptied(folder):
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     return folder
 
 
 @pytest.fixture(scope="module")
 def same_root(_kept_builds, request):
     """A module's folder that is the same in each run, and empty at first: what is built of it is built once."""
-    folder = _kept_builds / "sources" / request.module.__name__
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
+    return _emptied(_kept_builds / "sources" / request.module.__name__)
 
 
 def _hash_of_codegen():

@@ -148,18 +148,18 @@ def test_a_mark_of_another_phase_is_told(tmp_path):
         build(Job(entry, entry.default, decode_at(), "sm_90"))
 
 
-def test_it_is_interpreted_and_watched(tmp_path, same_root):
-    root = same_root / "interpreted"
-    _changed(root, ("own_part(new_state, Int64(row)", "own_part(new_state, Int64(row) + 1"), name="decode-writes-past")
-    _changed(root, ("decay * s[i]", "s[i]"), name="decode-forgets-not")
-    gdnbench = Gdnbench(tmp_path, (root,), in_process=True)
+def test_it_is_interpreted_and_watched(tmp_path, same_folder):
+    row = "own_part(new_state, Int64(row)"
+    _changed(same_folder, (row, f"{row} + 1"), name="decode-writes-past")
+    _changed(same_folder, ("decay * s[i]", "s[i]"), name="decode-forgets-not")
+    gdnbench = Gdnbench(tmp_path, (same_folder,), in_process=True)
     names = "decode-cute,decode-cute:LANES=16:WARPS=16,decode-writes-past,decode-forgets-not"
     done = gdnbench("verify", "--kernel", names, "--quick", "--json")
     assert done.code == 3, done
     said = {row["label"]: (row["status"], row["reason"]) for row in done.document["gates"]}
     statuses = [said[name][0] for name in names.split(",")]
     assert statuses == ["ok", "ok", "unsafe", "wrong-numbers"]
-    lines = (root / "decode" / "writes-past" / "kernel.py").read_text().splitlines()
+    lines = (same_folder / "decode" / "writes-past" / "kernel.py").read_text().splitlines()
     line = next(at for at, text in enumerate(lines, 1) if "Int64(row) + 1" in text)
     assert f"kernel.py:{line}: thread " in said["decode-writes-past"][1]
 
@@ -267,14 +267,14 @@ WATCHED = {
 
 
 @pytest.mark.parametrize("which", WATCHED)
-def test_products_of_sm_100_are_interpreted_and_watched(tmp_path, same_root, which):
-    (entry, params, shape, changes), root = WATCHED[which], same_root / which
+def test_products_of_sm_100_are_interpreted_and_watched(tmp_path, same_folder, which):
+    entry, params, shape, changes = WATCHED[which]
     op = entry.op.name
     for name, (change, _, _) in changes.items():
-        write_changed(entry, f"{op}-{name}", root, change)
-    if (cleared := root / op / "adds-to-zeros" / "kernel.py").exists():
+        write_changed(entry, f"{op}-{name}", same_folder, change)
+    if (cleared := same_folder / op / "adds-to-zeros" / "kernel.py").exists():
         cleared.write_text(cleared.read_text().replace("chunk > 0 if part == 0 else True", "True"))
-    gdnbench = Gdnbench(tmp_path, (root,), in_process=True)
+    gdnbench = Gdnbench(tmp_path, (same_folder,), in_process=True)
     names = ",".join(f"{op}-{name}:COLUMNS=64{params}" for name in changes)
     done = gdnbench("verify", "--kernel", names, "--quick", "--shape", shape, "--json")
     said = {row["kernel"].removeprefix(f"{op}-"): (row["status"], row["reason"]) for row in done.document["gates"]}
