@@ -1,6 +1,7 @@
 // Reads each element of the states that the batch has, by their slots, and writes it back to where it was, 16 bytes a
-// lane. The compiler does not see that the store changes nothing.
+// lane, or by the bulk copy engine. The compiler does not see that the store changes nothing.
 #include "kda.cuh"
+#include <gdn/bulk_copy.cuh>
 
 constexpr unsigned LOADS = gdn::HEAD / gdn::PACK;  // of a head's state
 constexpr unsigned BLOCK_LOADS = WARPS * gdn::WARP * EACH;
@@ -11,13 +12,18 @@ __device__ __forceinline__ void store(uint4* to, uint4 bits) {
                : "memory");
 }
 
-extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) kda_decode_floor_copy(KDA_DECODE_ARGUMENTS) {
+extern "C" __global__ void __launch_bounds__(gdn::WARP * (BULK ? 1 : WARPS)) kda_decode_floor_copy(KDA_DECODE_ARGUMENTS) {
   const unsigned head_of_batch = blockIdx.x / BLOCKS_A_HEAD;
   const int place = slot[head_of_batch / GDN_H];
   if (place <= 0) return;
   const unsigned first = blockIdx.x % BLOCKS_A_HEAD * BLOCK_LOADS + threadIdx.x;
   uint4* const head =
       reinterpret_cast<uint4*>(new_pool) + (static_cast<size_t>(place) * GDN_H + head_of_batch % GDN_H) * LOADS;
+#if BULK
+  __shared__ uint4 all[BLOCK_LOADS];
+  if (threadIdx.x == 0)
+    gdn::copy_in_bulk(all, head + first, head + first, min(BLOCK_LOADS, LOADS - first) * sizeof(uint4), 1, 0);
+#else
   const auto is_there = [&](int i) { return LOADS % BLOCK_LOADS == 0 || first + i * WARPS * gdn::WARP < LOADS; };
   uint4 bits[EACH];
 #pragma unroll
@@ -26,4 +32,5 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS) kda_decode_floor
 #pragma unroll
   for (int i = 0; i < EACH; ++i)
     if (is_there(i)) store(head + first + i * WARPS * gdn::WARP, bits[i]);
+#endif
 }
