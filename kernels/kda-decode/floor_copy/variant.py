@@ -16,7 +16,7 @@ kernel = CudaKernel(
         "EACH": Param(default=2, choices=(1, 2, 4), doc="times 16 bytes a lane, all loaded before any is stored"),
         "BULK": Param(default=0, choices=(0, 1), doc="1: one bulk copy through shared memory for all of a block's"),
     },
-    by_shape={Shape(B=1): {}, Shape(B=8): {"BULK": 1}, Shape(B=32): {"BULK": 1, "EACH": 4}, Shape(B=128): {}},
+    by_shape={Shape(B=1): {}, Shape(B=8): {"BULK": 1, "EACH": 1}},
     in_place={"new_pool": "pool"},
     grid=lambda shape, p: (shape.B * shape.H * blocks_a_head(shape, p),),
     block=lambda shape, p: 32 if p.BULK else 32 * p.WARPS,
