@@ -55,7 +55,7 @@ def copied(tmp_path_factory):
         ("nvfp4-gemv/bytes.cuh", "nvfp4-gemv-v2 nvfp4-gemv-v3"),
         (
             "prefill/segments.cuh",
-            "kda-prefill-v1 kda-prefill-v2 kda-prefill-v3 kda-prefill-v4 kda-prefill-v5 prefill-checkpoints-v1 "
+            "kda-prefill-v1 kda-prefill-v5 kda-prefill-v6 kda-prefill-v7 prefill-checkpoints-v1 "
             "prefill-v3 prefill-v4 prefill-v6 prefill-v7 prefill-v8 prefill-v9",
         ),
         ("prefill/triton/kernel.py", "kda-prefill-triton prefill-triton"),

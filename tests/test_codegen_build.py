@@ -41,7 +41,6 @@ SPILLING = {
     *(("decode-rowreg-w2", "gdn_decode_rowreg", arch) for arch in ("sm_90", "sm_100")),
     *((f"prefill-triton{more}", "prologue", "sm_100") for more in ("", "-segments")),
     *(("kda-prefill-triton", "prologue", arch) for arch in ("sm_90", "sm_100")),
-    ("kda-prefill-v2", "kda_prefill", "sm_90"),
     ("prefill-checkpoints-v1", "gdn_checkpoints", "sm_90"),
     ("fp8-gemm-pos-tma-wide", "fp8_gemm_pos_tma", "sm_100"),
     ("prefill-v6", "gdn_prefill", "sm_90"),
