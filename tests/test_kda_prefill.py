@@ -36,7 +36,7 @@ def decoded(t, scalars, gate):
 @pytest.mark.parametrize("kind", [*OP.scenarios, *(each.name for each in OP.profiles)])
 @pytest.mark.parametrize("gate", [SOFTPLUS, BOUNDED])
 def test_the_oracle_is_a_decode_step_a_token(kind, gate):
-    sizes = {**SIZES, "GATE": gate, "lengths": (3, 0, 70)}
+    sizes = {**SIZES, "GATE": gate, "lengths": (3, 0, 0, 70)}
     workspace, found = drawn(OP.name, kind, **sizes)
     for name, right in decoded(workspace.inputs, workspace.scalars, gate).items():
         torch.testing.assert_close(found.outputs[name], right, rtol=1e-9, atol=1e-12)

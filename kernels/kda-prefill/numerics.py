@@ -189,7 +189,7 @@ def roundoff(tensors: Tensors, scalars: dict[str, float]) -> Tensors:
     t, chunks = _Chunks.of(tensors, scalars, torch.float32), prefill.Chunks.cut(tensors["cu_seqlens"])
     at = tensors["state"].float()[chunks.sequences]
     none = at.new_zeros(*at.shape[:2], prefill.CHUNK, 1)
-    off = _Variance(torch.zeros_like(at), none.expand(*none.shape[:3], at.shape[2]), none.expand_as(t.k[: len(at)]))
+    off = _Variance(torch.zeros_like(at), *(none.expand(*none.shape[:3], size) for size in at.shape[2:]))
     output, last = torch.empty_like(t.v), torch.empty_like(at)
     for step, known in _known(t, chunks.steps, _Rounded.of):
         count, done = step.stop - step.start, chunks.sequences[step.stop - step.start : len(at)]
