@@ -112,15 +112,14 @@ FAULTS = {
         "BARRIER", 4, "waits for a barrier that not all threads of its block reach",
         'if (i < 32) asm volatile("bar.sync 1, 64;" ::: "memory");', "b[i] = a[i];", threads=64,
     ),
-    "a warp at two barriers": fault(
-        "BARRIER", 6, "threads of one warp wait at different barriers, here and at line 9", "if (i % 2) {",
-        "  b[i] = 1;", "  __syncthreads();", "} else {", "  b[i] = a[i];", "  __syncthreads();", "  b[i] += 3;", "}",
-    ),
-    "a block at two barriers": fault(
-        "BARRIER", 6, "threads of one block wait at different barriers, here and at line 9", "if (i < 32) {",
-        "  b[i] = 1;", "  __syncthreads();", "} else {", "  b[i] = a[i];", "  __syncthreads();", "  b[i] += 3;", "}",
-        threads=64,
-    ),
+    **{
+        f"a {what} at two barriers, {meet}": fault(
+            "BARRIER", 6, f"threads of one {what} wait at different barriers, here and at line 9", f"if ({which}) {{",
+            "  b[i] = 1;", f"  {meet}", "} else {", "  b[i] = a[i];", f"  {meet}", "  b[i] += 3;", "}", threads=64,
+        )
+        for what, which in (("warp", "i % 2"), ("block", "i < 32"))
+        for meet in ("__syncthreads();", 'asm volatile("bar.sync 1, 64;" ::: "memory");')
+    },
     "a shuffle from a lane that does not take part": fault(
         "INACTIVE_LANE", 4, "lane 0 reads lane 16", "if (i < 16) b[i] = __shfl_xor_sync(0xffffu, a[i], 16);"
     ),

@@ -35,15 +35,15 @@ class BlockBarriers:
         else:
             np.add.at(self.arrived, (self.block[lanes], number), 1)
 
-    def released(self, exited: Mask) -> tuple[IntArray, IntArray, Mask]:
-        """Returns lanes whose barrier is complete, its number for each, and whether it is for all; these wait no more.
+    def released(self, exited: Mask) -> tuple[IntArray, IntArray, IntArray]:
+        """Returns lanes whose barrier is complete, its number and its count, 0 for all, for each; these wait no more.
 
         Threads that have ended count as arrived at barriers for all. If more threads wait than a barrier is for, the
         surplus waits for its next completion.
         """
         waiting = np.flatnonzero(self.waits_at >= 0)
         if not len(waiting):
-            return waiting, waiting, np.zeros(0, dtype=bool)
+            return waiting, waiting, waiting
         block, number = self.block[waiting], self.waits_at[waiting]
         count = self.arrived.copy()
         np.add.at(count, (block, number), 1)
@@ -54,7 +54,7 @@ class BlockBarriers:
         free = waiting[is_free]
         self.arrived[block[is_free], number[is_free]] = 0
         self.waits_at[free] = -1
-        return free, number[is_free], wanted[is_free] == 0
+        return free, number[is_free], wanted[is_free]
 
 
 def _turns(barriers: IntArray) -> IntArray:

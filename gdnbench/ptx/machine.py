@@ -296,11 +296,11 @@ class Machine:
     def _release_met(self) -> bool:
         """Lets lanes go on whose block's barrier is complete; returns whether there are any."""
         ended = self.state == LaneState.ENDED
-        free, numbers, are_all_meant = self.barriers.released(ended)
+        free, numbers, counts = self.barriers.released(ended)
         if len(free):
-            self._check_aligned(free, are_all_meant)
+            self._check_aligned(free, counts % self.barriers.threads == 0)
             self.ordering.join(free, self.block[free], numbers)
-            self.ordering.join_ended(free[are_all_meant], np.flatnonzero(ended))
+            self.ordering.join_ended(free[counts == 0], np.flatnonzero(ended))
             self.has_met[free] = True
             self.state[free] = LaneState.RUNS
         return bool(len(free))
