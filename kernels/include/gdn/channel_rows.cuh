@@ -43,9 +43,6 @@ struct RowStep {
     asm volatile("bar.sync 1, %0;" ::"n"(FINDERS) : "memory");
   }
 
-  // Of the whole block. Finders and the others come to it at two places, which is not what __syncthreads is for.
-  static __device__ __forceinline__ void join_all() { asm volatile("bar.sync 2, %0;" ::"n"(THREADS) : "memory"); }
-
   using Row = float4[QUADS];  // a lane's part of one
   using Values = __nv_bfloat16[RowsALane];
 
@@ -162,6 +159,7 @@ struct RowSteps {
   static_assert(Step::BLOCK_ROWS == RowsABlock, "lanes have as many rows as the others");
 
   static __device__ __forceinline__ void find(Shared& shared, const Block& block) {
+    __builtin_assume(threadIdx.x < Step::FINDERS);
     using Head = typename Step::Head;
     Head tokens[STEPS];
     const auto finder = [](int step) { return step * gdn::WARP % Step::FINDERS; };  // of its factors
@@ -179,19 +177,25 @@ struct RowSteps {
 #pragma unroll
     for (int t = 0; t < STEPS; ++t)
       Head::find_factors(shared[t].sums, block.scale, write[t], shared[t].factors, finder(t));
-    Step::join_all();
   }
 
   static __device__ __forceinline__ void take(Shared& shared, const Block& block) {
-    if (threadIdx.x < Step::FINDERS) return find(shared, block);
-    const int place = *block.slot;
+    const unsigned warp = __shfl_sync(gdn::ALL_LANES, threadIdx.x / gdn::WARP, 0);  // known to part no warp
+    const bool is_finder = warp < Step::FINDERS / gdn::WARP;
+    int place = 0;
     gdn::RowBits<Step::QUADS> bits[ROWS_A_LANE];
-    Step::load_rows(block.pool + max(place, 0) * SLOT_STRIDE, bits);  // padding reads that of slot 0
     typename Step::Values values[STEPS];
+    if (is_finder) {
+      find(shared, block);
+    } else {
+      place = *block.slot;
+      Step::load_rows(block.pool + max(place, 0) * SLOT_STRIDE, bits);  // padding reads that of slot 0
 #pragma unroll
-    for (int t = 0; t < STEPS; ++t) Step::load_values(block.values + t * MIXED, values[t]);
-    memory_first<2>(block.batches);
-    Step::join_all();
+      for (int t = 0; t < STEPS; ++t) Step::load_values(block.values + t * MIXED, values[t]);
+      memory_first<2>(block.batches);
+    }
+    __syncthreads();  // at one place for all, as compute-sanitizer asks
+    if (is_finder) return;
     if (place <= 0) return clear(block);
     gdn::State* const kept = block.kept + (IsInPlace ? place * SLOT_STRIDE : 0);
     typename Step::Row rows[ROWS_A_LANE];
