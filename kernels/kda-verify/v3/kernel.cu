@@ -2,10 +2,10 @@
 // products with keys and queries are those of tensor cores, where arithmetic does.
 #include "kda_verify.cuh"
 
-constexpr int ROWS = GDN_V % MOST_ROWS == 0 && (GDN_STATE == 16 || kda::TOKENS <= 4) ? MOST_ROWS : 32;
+constexpr int ROWS = GDN_V % MOST_ROWS == 0 ? MOST_ROWS : 32;
 #if TENSOR_CORES
-#include <gdn/channel_tiles.cuh>
-using Step = kda::TileStep<kda::TOKENS, kda::KEPT, false, ROWS, WARPS, CHANNELS>;
+#include <gdn/channel_tasks.cuh>
+using Step = kda::TaskStep<kda::TOKENS, kda::KEPT, false, ROWS, CHANNELS>;
 #else
 #include <gdn/channel_rows.cuh>
 using Step = kda::RowSteps<kda::TOKENS, kda::KEPT, false, ROWS, WARPS, CHANNELS>;
@@ -13,7 +13,8 @@ using Step = kda::RowSteps<kda::TOKENS, kda::KEPT, false, ROWS, WARPS, CHANNELS>
 constexpr unsigned BLOCKS_A_HEAD = GDN_V / ROWS;
 
 extern "C" __global__ void __launch_bounds__(Step::THREADS, Step::LEAST_BLOCKS) kda_verify_v3(KDA_VERIFY_ARGUMENTS) {
-  __shared__ Step::Shared shared;
+  extern __shared__ __align__(128) unsigned char memory[];
+  Step::Shared& shared = *reinterpret_cast<Step::Shared*>(memory);
   const unsigned head_of_batch = blockIdx.x / BLOCKS_A_HEAD, first = blockIdx.x % BLOCKS_A_HEAD * ROWS;
   const unsigned sequence = head_of_batch / GDN_H, head = head_of_batch % GDN_H;
   const size_t token = static_cast<size_t>(sequence) * kda::TOKENS;  // the first of the sequence
