@@ -21,13 +21,14 @@ RING = "nvfp4-gemm-v4 nvfp4-dual-gemm-v2 nvfp4-grouped-gemm-v2"
 STATES = [
     *product(("decode-pool", "kda-decode", "verify"), ("floor-copy", "floor-empty", "v1", "v2")),
     ("verify", "v3"),
-    ("kda-verify", "v2"),
+    *product(("kda-verify", "kda-layer"), ("v2",)),
     *product(("kda-decode", "kda-verify"), ("v3",)),
     *SLOTS,
     ("decode-ucache", "v1"),
 ]
-TILES = ["kda-decode-v3", "kda-verify-v3"]
-CHANNELS = [f"kda-{op}-{each}" for op in ("decode", "verify", "layer") for each in ("floor-copy", "floor-empty", "v1")]
+TILES = ["kda-decode-v3", "kda-verify-v3", "kda-layer-v2"]
+CHANNELS = [f"kda-{op}-floor-{each}" for op in ("decode", "verify", "layer") for each in ("copy", "empty")]
+CHANNELS += ["kda-decode-v1", "kda-verify-v1"]
 BUNDLED = Path(__file__).parents[1] / "kernels"
 
 
@@ -39,7 +40,7 @@ def copied(tmp_path_factory):
 @pytest.mark.parametrize(
     ("header", "kernels"),
     [
-        ("include/gdn/cluster.cuh", "fp8-gemm-pos-v3 kda-layer-v1"),
+        ("include/gdn/cluster.cuh", "fp8-gemm-pos-v3 kda-layer-v2"),
         (
             "include/gdn/products.cuh",
             "fp8-gemm-pos-v1 fp8-gemm-pos-v2 fp8-gemm-pos-v3 fp8-gemm-pos-v4 "

@@ -125,7 +125,7 @@ def test_a_library_is_called_so_that_it_computes_the_op(monkeypatch, name, state
 def test_kernels_say_what_they_cannot_do():
     with pytest.raises(ShapeError, match="V=128 is not K=64"):
         OP.workload(Shape(K=64))
-    flashinfer, ours = (CATALOG.entries[f"kda-layer-{name}"].kernel.check for name in ("flashinfer", "v1"))
+    flashinfer, ours = (CATALOG.entries[f"kda-layer-{name}"].kernel.check for name in ("flashinfer", "v2"))
     small, odd, few = (OP.workload(each) for each in ({"K": 64, "V": 64}, {"K": 96, "V": 96}, {"H": 16}))
     assert flashinfer(small) == "FlashInfer's heads have 128 elements"
     assert flashinfer(few) == "FlashInfer's layers have 8, 12, 24, 32, 48, 96 heads"
@@ -133,20 +133,20 @@ def test_kernels_say_what_they_cannot_do():
     assert [flashinfer(OP.workload({})), ours(OP.workload({})), ours(small)] == ["", "", ""]
 
 
-OURS = ("kda-layer-v1", "kda-layer-v1:MOST_BLOCKS=4:WARPS=4", "kda-layer-v1:MOST_BLOCKS=1", "kda-layer-floor-copy")
+FORMS = ("v2", "v2:TENSOR_CORES=0:MOST_BLOCKS=4:WARPS=4", "v2:TENSOR_CORES=1", "floor-copy", "reference")
 
 
-@pytest.mark.parametrize("kernel", [*OURS, "kda-layer-reference"])
+@pytest.mark.parametrize("kernel", [f"kda-layer-{each}" for each in FORMS])
 @pytest.mark.parametrize("gate", ["softplus", "bounded"])
 def test_kernels_are_right_where_there_is_no_gpu(request, kernel, gate):
     assert gate_statuses(request, kernel, "B=2 heads=h2 K=64 V=64", "state=fp32,bf16", f"gate={gate}") == {"ok"}
 
 
 def test_a_layer_that_updates_inputs_before_all_have_read_them_is_found(tmp_path, monkeypatch):
-    """kda-layer-v1 whose blocks do not wait for each other's last arrival before they update what all of them read."""
-    entry, update = CATALOG.entries["kda-layer-v1"], "  if (has_channels && is_mine) convolution"
+    """kda-layer-v2 whose blocks do not wait for each other's last arrival before they update what all of them read."""
+    entry, update = CATALOG.entries["kda-layer-v2"], "  if (has_channels && is_mine) convolution"
     right, wrong = "  // All sums are here", f"{update}.store_shifted(inputs, channel);\n"
-    text = entry.source.read_text()
+    text = (entry.folder / "clusters.cuh").read_text()
     is_mine = next(line for line in text.splitlines(keepends=True) if line.startswith("  const bool is_mine"))
     assert [text.count(each) for each in (right, update)] == [1, 1]
     moved = (right, f"{is_mine}{wrong}{right}")

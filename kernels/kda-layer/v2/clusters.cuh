@@ -1,6 +1,6 @@
-// One launch, after layer-v1. A cluster holds a head; each of its blocks convolves the head's query and key for itself,
-// works out the decays of its channels, and has some rows of its state in registers. The sums of squares that the gated
-// norm needs go to the other blocks by distributed shared memory.
+// The form of clusters, after layer-v1. A cluster holds a head; each of its blocks convolves the head's query and key for
+// itself, works out the decays of its channels, and has some rows of its state in registers. The sums of squares that the
+// gated norm needs go to the other blocks by distributed shared memory.
 //
 // Blocks meet at the cluster's barrier twice. First, so that all of them run and their shared memory may be written: they
 // arrive as they begin, and wait when the recurrence is done. Then for the sums; the stores of the state stand between
@@ -9,7 +9,7 @@
 #include <gdn/cluster.cuh>
 #include <gdnbench/phases.cuh>
 
-#include "kda_layer.cuh"
+#include "../kda_layer.cuh"
 
 GDNBENCH_PHASE_NAMES(load_inputs, load_state, update, exchange, store);
 
@@ -48,7 +48,7 @@ __device__ __forceinline__ float4 quad_of(const float (&vector)[GDN_K], unsigned
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(BLOCKS) __launch_bounds__(gdn::WARP * WARPS, BLOCKS_AN_SM)
-    kda_layer_v1(KDA_LAYER_ARGUMENTS) {
+    kda_layer_v2(KDA_LAYER_ARGUMENTS) {
   GDNBENCH_PHASES_BEGIN();
   __shared__ __align__(16) float query[GDN_K], key[GDN_K], values[ROWS], kept[GDN_K];
   __shared__ float outputs[ROWS], sums[BLOCKS * WARPS];
@@ -91,11 +91,14 @@ extern "C" __global__ void __cluster_dims__(BLOCKS) __launch_bounds__(gdn::WARP 
     bits[pass] = gdn::load_row<LANES, QUADS>(state + pass * PASS_ROWS * GDN_K, lane);
   kda::loads_first(static_cast<int>(slots));  // of another number than before, which ptxas knows not to be 0 by then
 
+  // While the last inputs come:
+  gates.store_decays(kept, lower_bound);
+  const float gate = weight_row * kda::sigmoid(__bfloat162float(z_row));
+  kda::computed_first(fabsf(gate));
   if (has_channels) {
     float* const convolved = is_query ? query : is_key ? key : values;
     *reinterpret_cast<float4*>(convolved + 4 * quad) = convolution.convolved();
   }
-  gates.store_decays(kept, lower_bound);
   const float write = kda::sigmoid(__bfloat162float(b_head));
   __syncthreads();
   float kk = 0.f, qq = 0.f, product = 0.f;
@@ -162,8 +165,7 @@ extern "C" __global__ void __cluster_dims__(BLOCKS) __launch_bounds__(gdn::WARP 
 #pragma unroll
     for (int i = 0; i < BLOCKS * WARPS; ++i) sum += sums[i];
     const float inverse = rsqrtf(sum * (1.f / GDN_V) + kda::OUTPUT_EPS);
-    y[output] = __float2bfloat16(outputs[row_of_thread] * inverse * weight_row *
-                                 kda::sigmoid(__bfloat162float(z_row)));
+    y[output] = __float2bfloat16(outputs[row_of_thread] * inverse * gate);
   }
   // The blocks share the query's and the key's channels among them; values are a block's own.
   const bool is_mine = !(is_query || is_key) || quad / SHARE == part;
