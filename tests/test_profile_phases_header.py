@@ -29,7 +29,7 @@ MARKED = [
     if isinstance(entry.kernel, CudaKernel) and "GDNBENCH_PHASE_NAMES" in entry.source.read_text()
 ]
 ARCHS = ["sm_86", "sm_90", "sm_100"]
-SPILLED = {"kda-layer-v2": 40}
+SPILLED = {"nvfp4-grouped-gemm-v2": 40}
 """Bytes that stamps spill at most, where a kernel has all registers that its bound allows; 16 elsewhere."""
 MARK = re.compile(r"^ *GDNBENCH_PHASE.*\n|^#include <gdnbench/phases.cuh>\n", re.MULTILINE)
 each_marked = pytest.mark.parametrize("entry", MARKED, ids=lambda entry: entry.kernel.name)
@@ -57,10 +57,12 @@ def _is_mark(one):
 
 def _copy(entry, folder, change):
     """The kernel in a folder of its own, its source changed."""
-    copied = folder / entry.folder.name
+    kernels = entry.folder.parent.parent
+    copied = folder / entry.folder.relative_to(kernels)
     shutil.copytree(entry.folder, copied, dirs_exist_ok=True)
-    for header in entry.folder.parent.glob("*.cuh"):
-        shutil.copy(header, folder)
+    for header in kernels.glob("*/*.cuh"):  # of other ops, too
+        (folder / header.parent.name).mkdir(exist_ok=True)
+        shutil.copy(header, folder / header.parent.name)
     source = copied / entry.kernel.source
     source.write_text(change(source.read_text()))
     return replace(entry, folder=copied)

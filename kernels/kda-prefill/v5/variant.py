@@ -13,7 +13,7 @@ BLOCK_BYTES = 231424  # what two of the struct TeamMemory take, which are larger
 def check(workload: Workload) -> str:
     """Threads have pairs of a key's channels; the products of sixteen decays have reciprocals in bf16."""
     if workload.GATE != BOUNDED:
-        return "its gate has a bound; kda-prefill-v2 takes softplus, too"
+        return "its gate has a bound; kda-prefill-v1 takes softplus, too"
     if (workload.K, workload.V) != (HEAD, HEAD):
         return f"K={workload.K}, V={workload.V}: its heads have {HEAD} elements"
     return ""
