@@ -11,7 +11,15 @@ from decode_workloads import decode_at
 from dispatch_data import H200_ROWS, write_dispatcher
 
 from gdnbench.catalog.catalog import load_catalog
-from gdnbench.errors import ExitCode, GpuNotFoundError, MachineError, ProfilerError, ReportFormatError, UsageError
+from gdnbench.errors import (
+    ExitCode,
+    GpuNotFoundError,
+    MachineError,
+    ProfilerError,
+    ReportFormatError,
+    UnknownNameError,
+    UsageError,
+)
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import Gpu
@@ -83,7 +91,7 @@ def test_a_wrapper_gets_the_workers_command_and_one_gpu(tmp_path):
     assert ProfileTask.read(path) == ASSIGNMENT
 
 
-WORKLOADS = [decode_at(), decode_at(B=256, HQ=16, HV=32), decode_at(B=3, K=64, V=256)]
+WORKLOADS = [decode_at(), decode_at(B=256, HQ=16, HV=32), decode_at(B=3, K=64, V=256), decode_at(B=8).at("never")]
 
 
 def _case(label, workload):
@@ -105,6 +113,7 @@ def test_a_ranges_name_is_read_back(label, workload):
         "decode v4 B=0 qk4_v8",
         f"decode v4 B={'9' * 5000} qk4_v8",
         "decode v4 B=1 qk4_v8 source=0123",
+        "decode v4 B=1 qk4_v8 profile=nosuch",
         "decode v4 B=1 qk4_v8 source=0123456789ABCDEF",
     ],
 )
@@ -157,6 +166,14 @@ def test_a_gpu_that_is_not_here_is_refused(choose):
 def test_several_workloads_are_refused(choose):
     with pytest.raises(UsageError, match="2 workloads"):
         choose("decode-v4", "B=1,8")
+    with pytest.raises(UsageError, match="2 profiles"):
+        choose("decode-v4", profile="never,slow")
+
+
+def test_its_inputs_may_be_of_another_profile(choose):
+    assert choose("decode-v4", "B=8", profile="never").workload == decode_at(B=8).at("never")
+    with pytest.raises(UnknownNameError, match="no profile nosuch"):
+        choose("decode-v4", profile="nosuch")
 
 
 NOW = datetime(2026, 11, 21, 20, 30, tzinfo=UTC)

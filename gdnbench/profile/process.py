@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gdnbench.catalog.catalog import Catalog, find_op, op_named
-from gdnbench.catalog.request import parse_workload
+from gdnbench.catalog.request import parse_profiles, parse_workload
 from gdnbench.catalog.select import find_variant
-from gdnbench.errors import GdnbenchError, MachineError, ProfilerError, ProfilerTimedOutError
+from gdnbench.errors import GdnbenchError, MachineError, ProfilerError, ProfilerTimedOutError, UsageError
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
@@ -130,7 +130,7 @@ def range_name(op: str, case: Case, source: str = "") -> str:
 
 def _workload_text(workload: Workload) -> str:
     if not workload.lists:
-        return str(workload)
+        return str(workload) if not workload.profile else f"{workload.at('')} profile={workload.profile}"
     return " ".join(f"{name}={cell}" for name, cell in workload.cells.items())
 
 
@@ -142,20 +142,28 @@ def parse_range_name(text: str) -> NvtxRange | None:
     op, label, written, source = match.groups()
     try:
         declared = op_named(op)
-        workload = declared.checked(declared.workloads.read(written))
+        sizes, _, profile = written.partition(" profile=")
+        workload = declared.checked(declared.workloads.read(sizes))
+        if profile:
+            workload = workload.at(declared.profile_named(profile))
     except GdnbenchError:
         return None
     return NvtxRange(op, label, workload, source or "") if _workload_text(workload) == written else None
 
 
-def choose_case(catalog: Catalog, op: str, label: str, *, axes: str, gpu: str = "auto") -> Case:
+def choose_case(catalog: Catalog, op: str, label: str, *, axes: str, profile: str = "", gpu: str = "auto") -> Case:
     """Returns a kernel at one workload, with its params there; for a dispatcher, the kernel that it picks.
 
     `label` is a kernel or a preset, with params after colons; `axes` are as `--shape` takes them, empty for the op's
-    default workload. Raises UnknownNameError for an unknown kernel, op or layout; UsageError for several workloads;
-    GpuNotFoundError without the requested GPU; MachineError if the kernel needs a module that this Python lacks.
+    default workload, and `profile` as `--profile` does, empty for the op's first. Raises UnknownNameError for an
+    unknown kernel, op, layout or profile; UsageError for several workloads or profiles; GpuNotFoundError without the
+    requested GPU; MachineError if the kernel needs a module that this Python lacks.
     """
-    workload = parse_workload(find_op(catalog, op), axes, "a profile is of one")
+    declared = find_op(catalog, op)
+    workload, inputs = parse_workload(declared, axes, "a profile is of one"), parse_profiles(declared, profile)
+    if len(inputs) > 1:
+        raise UsageError(f"inputs of {len(inputs)} profiles are given, and a profile is of one", "name one of them")
+    workload = workload.at(inputs[0])
     _, named = find_variant(catalog, op, label)
     chosen = select_gpu(gpu, list_gpus())
     entry, variant = catalog.behind(named, workload, chosen.slug if chosen else "")

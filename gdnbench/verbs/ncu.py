@@ -62,6 +62,7 @@ def ncu(
     op: options.OpOption = "",
     gpu: options.GpuOption = "auto",
     shape: options.ShapesOption = None,
+    profile: options.ProfileOption = None,
     diff: Annotated[
         str, typer.Option(metavar="OTHER", help="Show what moved from KERNEL to this one, a kernel or a file.")
     ] = "",
@@ -107,6 +108,7 @@ def ncu(
         catalog=catalog,
         op=resolve_op(catalog, op, profiled) if profiled else op,
         axes=options.sizes(shape),
+        inputs=options.joined(profile),
         gpu=gpu,
         ncu=path,
         profiles=profiles,

@@ -35,6 +35,7 @@ def proton(
     op: options.OpOption = "",
     gpu: options.GpuOption = "auto",
     shape: options.ShapesOption = None,
+    profile: options.ProfileOption = None,
     launch: Annotated[
         str,
         typer.Option(
@@ -83,7 +84,7 @@ def proton(
     names = options.some_terms(kernels, kernel, "gdnbench proton decode-triton")
     catalog = load_catalog()
     files = [Path(name) for name in names] if stored else []
-    cases = [] if stored else _cases(catalog, op, names, options.sizes(shape), gpu)
+    cases = [] if stored else _cases(catalog, op, names, options.sizes(shape), options.joined(profile), gpu)
     request = ScopeRequest(catalog, gpu, profiles, launch, launches, seed, limit)
     by_stamps = all([file.suffix == ".npz" for file in files] or map(request.is_cuda, cases))
     given = "launch" if launch else "warps" if warps else "timeline" if timeline else ""
@@ -107,13 +108,13 @@ def proton(
     print_answer(answer, json=json)
 
 
-def _cases(catalog: Catalog, op: str, names: Sequence[str], axes: str, gpu: str) -> list[Case]:
+def _cases(catalog: Catalog, op: str, names: Sequence[str], axes: str, profile: str, gpu: str) -> list[Case]:
     from gdnbench.catalog.select import resolve_op, select_variants
     from gdnbench.profile.process import choose_case
 
     op = resolve_op(catalog, op, names)
     variants = select_variants(catalog, op, options.joined(names))
-    return [choose_case(catalog, op, variant.label, axes=axes, gpu=gpu) for variant in variants]
+    return [choose_case(catalog, op, variant.label, axes=axes, profile=profile, gpu=gpu) for variant in variants]
 
 
 _DURATIONS = {

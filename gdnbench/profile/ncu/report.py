@@ -216,6 +216,7 @@ class NcuRequest:
     catalog: Catalog
     op: str  # the kernels' op; may be empty if only files are named
     axes: str
+    inputs: str  # their profile, as `--profile` takes it; may be empty
     gpu: str
     ncu: Path | None  # path of ncu; None to search for it
     profiles: Path
@@ -266,9 +267,8 @@ def open_sources(request: NcuRequest, sources: Sequence[ReportSource], observer:
 
 def _cases(request: NcuRequest, name: str) -> tuple[Case, ...]:
     labels = [variant.label for variant in select_variants(request.catalog, request.op, name)]
-    return tuple(
-        process.choose_case(request.catalog, request.op, one, axes=request.axes, gpu=request.gpu) for one in labels
-    )
+    where = {"axes": request.axes, "profile": request.inputs, "gpu": request.gpu}
+    return tuple(process.choose_case(request.catalog, request.op, one, **where) for one in labels)
 
 
 def _profile_cases(request: NcuRequest, cases: Sequence[Case], observer: Observer) -> tuple[NcuReport, ...]:
