@@ -22,7 +22,7 @@ ENDS = {
 }
 VERBS = {
     "list": (("list",), "gdnbench.verbs.list.find_kernels"),
-    "runs": (("runs",), "gdnbench.store.overview.overview"),
+    "runs": (("runs",), "gdnbench.verbs.runs.list_runs"),
     "doctor": (("doctor", "--gpu", "cpu"), "gdnbench.doctor.checks.run_checks"),
 }
 

@@ -146,7 +146,7 @@ def worker(monkeypatch):
     monkeypatch.setattr(
         cupti, "EmptyKernel", lambda name: SimpleNamespace(launch=lambda: made.do(f"gdnbench_{name}", 600))
     )
-    monkeypatch.setattr(cupti, "ActivityRecorder", lambda: recorder)
+    monkeypatch.setattr("gdnbench.workers.launched.ActivityRecorder", lambda: recorder)
     monkeypatch.setattr(cupti, "BlockingKernel", lambda: BlockingKernel(made))
     _fake_graphs(monkeypatch, made)
 
