@@ -162,7 +162,9 @@ def choose_case(catalog: Catalog, op: str, label: str, *, axes: str, profile: st
     declared = find_op(catalog, op)
     workload, inputs = parse_workload(declared, axes, "a profile is of one"), parse_profiles(declared, profile)
     if len(inputs) > 1:
-        raise UsageError(f"inputs of {len(inputs)} profiles are given, and a profile is of one", "name one of them")
+        raise UsageError(
+            f"{len(inputs)} profiles of inputs are given, and a kernel is profiled on one", "name one of them"
+        )
     workload = workload.at(inputs[0])
     _, named = find_variant(catalog, op, label)
     chosen = select_gpu(gpu, list_gpus())

@@ -12,7 +12,7 @@ constexpr int GROUPS_OF_HEADS = (GDN_H + MOST_HEADS - 1) / MOST_HEADS;
 constexpr int HEADS = (GDN_H + GROUPS_OF_HEADS - 1) / GROUPS_OF_HEADS;  // that are taken side by side
 constexpr int READERS = GDN_V / ROWS;                                   // blocks that take a chunk
 
-__device__ unsigned chunks_put[HEADS][PLACES], chunks_read[HEADS][PLACES], heads_done[HEADS];
+__device__ unsigned chunks_put[HEADS][PLACES], chunks_read[HEADS][PLACES];
 __device__ unsigned chunks_claimed, blocks_left;
 
 __device__ __forceinline__ unsigned load_acquire(const unsigned* count) {
@@ -54,13 +54,6 @@ __device__ __forceinline__ unsigned add(unsigned* count) {
   unsigned before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(count) : "memory");
   return before;
-}
-
-// By one thread of each block that carries a head's state, at its end; the last one leaves the head's counters 0.
-__device__ __forceinline__ void finish(int head) {
-  if (add(&heads_done[head]) + 1 < READERS) return;
-  for (int i = 0; i < PLACES; ++i) chunks_put[head][i] = chunks_read[head][i] = 0;
-  heads_done[head] = 0;
 }
 
 // By one thread of each block that prepares, at its end; the last one leaves what they count 0.

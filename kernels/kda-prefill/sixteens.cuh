@@ -61,9 +61,6 @@ struct Sixteen {
     load(key, in.k + first, tokens, 0);
     load(query, in.q + first, tokens, 0);
   }
-  __device__ __forceinline__ void load_gates(const Inputs& in, long long first, int tokens) {
-    load(earlier, in.g + first, tokens, 0xff80ff80u);
-  }
   static __device__ __forceinline__ void load(unsigned (&to)[TILE], const __nv_bfloat16* from, int tokens, unsigned none) {
     const auto pair = [&](int i) { return *reinterpret_cast<const unsigned*>(from + i * (GDN_H * GDN_K)); };
     if (tokens >= TILE) {  // as nearly always
@@ -179,17 +176,6 @@ __device__ __forceinline__ void store_parts(TeamMemory& memory, const Sixteen& r
   for (int i = 0; i < TILE; ++i) store_earlier(CHUNK + tile * TILE + i, times(rows.earlier[i], kept.to_later));
 }
 
-// By a warp: what the state is multiplied with, and what Y is made of.
-__device__ __forceinline__ void store_decayed(TeamMemory& memory, const Sixteen& rows, const Kept& kept, int tile, int pair) {
-#pragma unroll
-  for (int i = 0; i < TILE; ++i) {
-    const int token = tile * TILE + i;
-    store_pair(memory.decayed, token, pair, times(rows.key[i], kept.before));
-    store_pair(memory.queries, token, pair, times(rows.query[i], kept.before));
-    store_pair(memory.keys, token, pair, times(rows.earlier[i], kept.after));
-  }
-}
-
 // Sums [64, EARLIER] of A [64, 16] and B [16, EARLIER], both in shared memory, B's columns as rows; added to the sums if Adds.
 template <bool Adds>
 __device__ __forceinline__ void multiply_earlier(Sum (&sums)[EARLIER / 8], unsigned long long a, unsigned long long b) {
@@ -294,62 +280,6 @@ __device__ __forceinline__ void take_products(TeamMemory& memory, int warp, unsi
   }
   if (row % 2) store_below(memory, beside, of_queries, row, row - 1, lane);
   store_diagonal(memory, diagonal, of_queries, row, lane);
-}
-
-// By a warp: a tile of channels of Y, with tokens as rows, and one of W, with values as rows. Each tile of the inverse is loaded
-// once, as both products take it: its quarters are the left operand's, in another order, and the right one's.
-__device__ __forceinline__ void solve_both(TeamMemory& memory, int tile, unsigned lane) {
-  unsigned keys[SIDE][4];
-  Operand values[SIDE];
-  TileSums y[SIDE] = {};
-  Sum w[TOKEN_PAIRS] = {};
-#pragma unroll
-  for (int token = 0; token < SIDE; ++token)
-    load_matrices_transposed(keys[token], shared_address(memory.decayed) +
-                                              banded<CHUNK>(token * TILE + lane % 16, 2 * tile + lane / 16));
-  load_values(values, shared_address(memory.values), tile, lane, banded<CHUNK>);
-#pragma unroll
-  for (int column = 0; column < SIDE; ++column)
-#pragma unroll
-    for (int row = column; row < SIDE; ++row) {
-      unsigned quarters[4];
-      load_matrices(quarters, shared_address(memory.solved) +
-                                  banded<CHUNK>(row * TILE + lane / 16 * 8 + lane % 8, 2 * column + lane / 8 % 2));
-      const Operand inverse = {quarters[0], quarters[2], quarters[1], quarters[3]};
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        mma_bf16(y[row][half], inverse, keys[column][2 * half], keys[column][2 * half + 1]);
-        mma_bf16(w[2 * row + half], values[column], quarters[2 * half], quarters[2 * half + 1]);
-      }
-    }
-#pragma unroll
-  for (int row = 0; row < SIDE; ++row) {
-    Operand narrowed;
-    narrow(narrowed, y[row][0], y[row][1]);
-    store_matrices(shared_address(memory.y) + banded<CHUNK>(row * TILE + lane % 16, 2 * tile + lane / 16), narrowed);
-  }
-  narrow_tokens(values, w);
-  auto& to = tile < SIDE ? memory.first_w[tile] : memory.second_w[tile - SIDE];
-#pragma unroll
-  for (int i = 0; i < SIDE; ++i) to[i][lane] = make_uint4(values[i][0], values[i][1], values[i][2], values[i][3]);
-}
-
-// By a thread, once the team has prepared a chunk, and knows that the place is free: begins to copy it.
-__device__ __forceinline__ void store_prepared(AllReady& to, const TeamMemory& memory) {
-  asm volatile("fence.proxy.async;" ::: "memory");
-  store_bulk(&to.alike.y, &memory.y, 3 * sizeof(Rows));
-  store_bulk(&to.alike.products, &memory.products, sizeof(Triangle));
-  store_bulk(&to.alike.whole, &memory.whole, sizeof(memory.whole));
-  store_bulk(&to.w, &memory.first_w, sizeof(memory.first_w));
-  store_bulk(&to.w[SIDE], &memory.second_w, sizeof(memory.second_w));
-}
-
-// By one thread of a team: the number of a chunk that nobody has claimed, less those that were dealt out at first. What comes
-// with it is ordered by nothing.
-__device__ __forceinline__ int claim() {
-  int before;
-  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(&chunks_claimed) : "memory");
-  return before;
 }
 
 // By the one thread that speaks for all readers of a head's chunks: the place of one is free.

@@ -52,11 +52,7 @@ class _Rounds:
         self._flush = L2Flush()
         self._between = choose_between(self.task)
         self._blocking = BlockingKernel()
-        self._case, self._end, self._checks = (
-            EmptyKernel(launched.CASE),
-            EmptyKernel(launched.END),
-            EmptyKernel(launched.CHECKS),
-        )
+        self._case, self._end, self._checks = map(EmptyKernel, (launched.CASE, launched.END, launched.CHECKS))
         self._recorder = launched.ActivityRecorder()
 
     def find_unseen(self) -> list[str]:

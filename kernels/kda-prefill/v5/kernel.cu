@@ -1,5 +1,5 @@
-// v4 with chunks that are prepared as far as needs neither the state nor values: a block that carries multiplies what it has
-// subtracted from values with the triangle's inverse itself, so that less is prepared, and less passes the L2.
+// Blocks that carry states, and blocks that prepare chunks for them as far as needs neither the state nor values: one that carries
+// multiplies what it has subtracted from values with the triangle's inverse itself, so that little passes the L2.
 #include <gdnbench/phases.cuh>
 
 #include "carry.cuh"

@@ -63,8 +63,8 @@ struct Task {
   }
 };
 
-// By one thread of a team: the number of a chunk that nobody has claimed, less those that were dealt out at first. Not as claim()
-// in sixteens.cuh, which the compiler does once for all threads that come there, and waits for to tell them.
+// By one thread of a team: the number of a chunk that nobody has claimed, less those that were dealt out at first. What it adds is
+// hidden from the compiler, which else adds once for all threads that come there, and waits to tell them.
 __device__ __forceinline__ int claim_alone() {
   int before;
   asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;"

@@ -1,4 +1,4 @@
-"""v4 with values that the blocks which carry states take themselves, and with less that teams wait for."""
+"""One launch: SMs that carry a head's state, beside SMs that prepare chunks for them, without values."""
 
 from gdnbench import CudaKernel, CudaLaunch, Param, Params, Shape, TensorMap, TensorSpec, Workload
 
