@@ -68,7 +68,7 @@ FAILURES = {
     "test-changes-state": ("changed-input", 3, ""),
     "test-dies": ("crashed", 8, "SIGABRT"),
     "test-hangs": ("timed-out", 8, "did not end within"),
-    "test-raises": ("failed", 8, "kernel.py:6: ValueError"),
+    "test-raises": ("failed", 8, "kernel.py:44: ValueError"),
     "test-precomputes": ("wrong-when-timed", 3, "right when it was verified"),
     "test-patches:HOW=event": ("tampers", 3, ""),
     "test-cuda-syntax-error": ("build-failed", 6, 'kernel.cu:6: error: expected a ";"'),

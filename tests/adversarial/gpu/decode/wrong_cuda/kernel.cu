@@ -1,7 +1,20 @@
-// Wrong: the output is not scaled.
+// Wrong in one way, which FAULT names, and right but for that.
 #include "gdn.cuh"
 
+enum Fault {
+  none,
+  unscaled,       // the output
+  changes_state,  // writes the state that it was given to read
+  partial,        // the last row of each head's new state is never written
+  drifts          // by a counter in global memory that nothing resets
+};
+constexpr Fault fault = FAULT;
+
+__device__ int launches;
+
 extern "C" __global__ void wrong(GDN_DECODE_ARGUMENTS) {
+  extern __shared__ float factors[];
+  factors[threadIdx.x] = fault == unscaled ? 1.f : scale;  // each thread its own
   const int lane = threadIdx.x % gdn::WARP;
   const int row = blockIdx.x * 8 + threadIdx.x / gdn::WARP;
   const int head_of_batch = blockIdx.y;
@@ -19,7 +32,10 @@ extern "C" __global__ void wrong(GDN_DECODE_ARGUMENTS) {
   const float4 decayed = gdn::scaled(gate.decay, s);
   const float delta = gate.write * (v_row - gdn::warp_sum(gdn::dot(decayed, k4)));
   const float4 updated = gdn::add_scaled(decayed, delta, k4);
-  *reinterpret_cast<float4*>(new_state + place) = updated;
-  const float sum = gdn::warp_sum(gdn::dot(updated, q4));
+  if (fault != partial || row != GDN_V - 1) *reinterpret_cast<float4*>(new_state + place) = updated;
+  if (fault == changes_state) *reinterpret_cast<float4*>(const_cast<float*>(state) + place) = updated;
+  float sum = factors[threadIdx.x] * gdn::warp_sum(gdn::dot(updated, q4));
+  if (fault == drifts) sum *= 1 + launches / (GDN_V * GDN_HV * 8);
   if (lane == 0) output[value] = __float2bfloat16(sum);
+  if (fault == drifts && lane == 0) atomicAdd(&launches, 1);
 }

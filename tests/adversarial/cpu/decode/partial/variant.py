@@ -1,3 +1,0 @@
-from gdnbench import TorchKernel
-
-kernel = TorchKernel(name="test-partial")
