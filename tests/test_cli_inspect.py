@@ -11,7 +11,6 @@ import pytest
 
 from gdnbench.catalog import catalog as catalogs
 from gdnbench.catalog.catalog import default_roots
-from gdnbench.errors import ExitCode
 
 pytestmark = pytest.mark.slow
 
@@ -76,31 +75,3 @@ def test_beside_a_revision(run, checkout):
     _git(checkout, "commit", "-q", "-a", "-m", "two")
     assert "the same" in run("decode-v4b", "--diff", "git:HEAD", "--arch", "sm_90")[1]
     assert "instructions" in run("decode-v4b", "--diff", "git:HEAD~1", "--arch", "sm_90")[1]
-
-
-FORMS = {"--loops": ("--sass", "--schedule", "--diff decode-v4"), "--schedule": ("--sass",)}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("decode-v4", "--arch", "sm_75"), "sm_80, sm_86, sm_89, sm_90, sm_100, sm_120"),
-        (("decode-v4", "--arch", "hopper"), "not an architecture"),
-        (("decode-v44",), "did you mean decode-v4"),
-        (("decode-v4", "--fail-on", "speed>3"), "there is no speed"),
-        (("decode-v4", "--diff", "git:"), "names no revision"),
-        (("decode-v4", "--diff", "git:no-such"), "git has no no-such"),
-        (("decode-v4", "--diff", "decode-reference"), "no build of gdnbench's own"),
-        (("decode-v4", "--diff", "decode-v*"), "one is needed"),
-        (("decode-v4", "--shape", "C=1"), "B=1,8,64"),
-        *(
-            (("decode-v9", *first.split(), *second.split()), f"{first} does not go with {second.split()[0]}")
-            for first, others in FORMS.items()
-            for second in others
-        ),
-    ],
-)
-def test_bad_input_is_told_what_is_understood(run, arguments, said):
-    code, out, err = run(*arguments)
-    assert (code, out) == (ExitCode.USAGE, "")
-    assert said in err.replace("\n", " ")

@@ -29,29 +29,6 @@ def test_of_several_ops_the_one_that_is_meant_is_told_where_nothing_says_which(c
     assert "decode-v9 is a kernel of decode, and another op's are named" in " ".join(other.split())
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("run", "--suite", "contest", "--shape", "B=1"), "--suite contest has its own workloads"),
-        (("run", "--suite", "contest", "--shape", "heads=qk4_v8"), "--suite contest has its own workloads"),
-        (("run", "--suite", "nope"), "decode has no suite nope"),
-        (("show", "main", "--out", RESULTS, "--suite", "nope"), "decode has no suite nope"),
-        (("show", "main", "--out", RESULTS, "--suite", "contest"), "the run lacks B=4 qk4_v8"),
-        (("show", "main", "--out", RESULTS, "--over", "decode-fla"), "--over is for a suite"),
-        (("show", "20261122-024054", "--out", RESULTS, "--suite", "contest", "--over", "decode-nope"),
-         "the run has no times of decode-nope"),
-        (("show", "sweep-bv", "--out", RESULTS, "--suite", "contest"), "is not summed up"),
-    ],
-)  # fmt: skip
-def test_what_makes_no_sense_is_refused(command_line, tmp_path, monkeypatch, words, said):
-    monkeypatch.chdir(tmp_path)
-    code, out, err = command_line(*words)
-    assert (code, out) == (ExitCode.USAGE, "")
-    assert said in " ".join(err.split())
-    assert "hint:" in err
-    assert not list(tmp_path.glob("results"))
-
-
 @pytest.mark.parametrize("columns", ["80", "160"])
 def test_a_run_that_was_stopped_is_summed_up_over_the_workloads_that_have_times(command_line, columns):
     code, out, err = command_line("show", SERVING, "--out", RUNS, columns=columns)

@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from committed import RESULTS
 
 
 @pytest.fixture
@@ -12,7 +13,8 @@ def command(command_line, monkeypatch, tmp_path):
 
 
 RUN = "run --gpu cpu --baseline decode-reference"
-TRITON = "sweep decode-triton --gpu cpu"
+TRITON, SCORE = "sweep decode-triton --gpu cpu", "score --gpu cpu"
+STORED = f"--out {RESULTS}"
 REFUSED = {
     f"{RUN} --kernel decode-refrence": (2, "there is no kernel decode-refrence", "decode-reference"),
     f"{RUN} --kernel xyzzy": (2, "there is no kernel xyzzy", "gdnbench list"),
@@ -51,7 +53,51 @@ REFUSED = {
     "sweep --gpu cpu -p WARPS": (5, "decode-v11: needs a GPU", "gdnbench doctor"),  # and thousands like it
     "verify --gpu b100": (5, "No GPU here is 'b100'", "--gpu cpu"),
     "sweep decode-triton --gpu b100": (5, "No GPU here is 'b100'", "--gpu cpu"),
+    "inspect decode-v4 --arch sm_75": (2, "sm_75", "sm_80, sm_86, sm_89, sm_90, sm_100, sm_120"),
+    "inspect decode-v4 --arch hopper": (2, "not an architecture", ""),
+    "inspect decode-v44": (2, "", "did you mean decode-v4"),
+    "inspect decode-v4 --fail-on speed>3": (2, "there is no speed", ""),
+    "inspect decode-v4 --diff git:": (2, "names no revision", ""),
+    "inspect decode-v4 --diff git:no-such": (2, "git has no no-such", ""),
+    "inspect decode-v4 --diff decode-reference": (2, "no build of gdnbench's own", ""),
+    "inspect decode-v4 --diff decode-v*": (2, "one is needed", "name it in full"),
+    "inspect decode-v4 --shape C=1": (2, "C", "B=1,8,64"),
+    "inspect decode-v9 --loops --sass": (2, "--loops does not go with --sass", ""),
+    "inspect decode-v9 --loops --schedule": (2, "--loops does not go with --schedule", ""),
+    "inspect decode-v9 --loops --diff decode-v4": (2, "--loops does not go with --diff", ""),
+    "inspect decode-v9 --schedule --sass": (2, "--schedule does not go with --sass", ""),
+    "explain decode-v99": (2, "no kernel decode-v99", ""),
+    "explain decode-v*": (2, "one is needed", ""),
+    "explain decode-v1 --op attention": (2, "no op attention", ""),
+    "explain decode-v1 --gpu cpu": (2, "runs on a GPU", "--gpu h200"),
+    "explain decode-v1 --shape B=1,2": (2, "2 workloads are given", "--shape B=1"),
+    "explain decode-v1 --from /no/such.csv": (7, "no such file", ""),
+    "explain decode-fla --shape B=5": (2, "nothing is known of decode-fla", "gdnbench ncu decode-fla"),
+    "explain verify-v3": (
+        *(2, "verify-v3 cannot do B=1 T=4 last qk4_v8 fp32: tensor cores multiply bf16"),
+        "gdnbench explain verify-v3 --shape B=1 --shape keep=last --shape state=bf16",
+    ),
+    "run --suite contest --shape B=1": (2, "--suite contest has its own workloads", "leave --shape out"),
+    "run --suite contest --shape heads=qk4_v8": (2, "--suite contest has its own workloads", "leave --shape out"),
+    "run --suite nope": (2, "decode has no suite nope", ""),
+    f"show main {STORED} --suite nope": (2, "decode has no suite nope", ""),
+    f"show main {STORED} --suite contest": (2, "the run lacks B=4 qk4_v8", ""),
+    f"show main {STORED} --over decode-fla": (2, "--over is for a suite", ""),
+    f"show 20261122-024054 {STORED} --suite contest --over decode-nope": (2, "the run has no times of decode-nope", ""),
+    f"show sweep-bv {STORED} --suite contest": (2, "is not summed up", ""),
+    f"{SCORE} decode-reference --against decode-reference": (2, "compared with itself", ""),
+    f"{SCORE} decode-reference decode-v4": (2, "one kernel is needed", ""),
+    f"{SCORE} decode-reference --shape B=1,8": (2, "a score is of one", ""),
+    f"{SCORE} decode-reference --suite contest --shape B=1": (2, "has its own workloads", ""),
+    f"{SCORE} decode-reference --budget soon": (2, "a budget is a time", ""),
+    f"{SCORE} decode-reference --margin 2": (2, "a margin lies between 0 and 1", ""),
+    f"{SCORE} decode-reference --against nothing-such": (2, "there is no kernel", ""),
+    f"{SCORE} verify-v3": (2, "verify-v3 cannot do B=1 T=4 last qk4_v8 fp32: tensor cores multiply bf16", ""),
+    f"{SCORE} decode-v9 --seed -5": (2, "a seed lies between 0 and", ""),
+    f"{SCORE} decode-floor-copy": (2, "decode-floor-copy is a floor, a bound on what is possible: it has no score", ""),
+    SCORE: (2, "none was named", ""),
 }
+"""By command: the exit code, and parts of the message and of the hint."""
 
 
 @pytest.mark.parametrize("words", REFUSED)
@@ -59,7 +105,8 @@ def test_a_wrong_option_is_refused_with_a_hint_and_leaves_nothing_behind(command
     wanted, message, hint = REFUSED[words]
     code, out, err = command(*words.split())
     assert (code, out) == (wanted, "")
-    said, _, advice = err.partition("hint:")
+    said, is_told, advice = err.partition("hint:")
+    assert is_told
     assert message in said
     assert hint in advice
     assert list(tmp_path.iterdir()) == []

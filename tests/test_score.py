@@ -165,29 +165,6 @@ def test_ctrl_c_ends_it_and_its_workers(bench):
     assert not list((bench.home / "tmp").glob("gdnbench-score-*"))
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["decode-reference", "--against", "decode-reference"], "compared with itself"),
-        (["test-wrong", "test-slow"], "one kernel is needed"),
-        (["test-wrong", "--shape", "B=1,8"], "a score is of one"),
-        (["test-wrong", "--suite", "contest", "--shape", "B=1"], "has its own workloads"),
-        (["test-wrong", "--budget", "soon"], "a budget is a time"),
-        (["test-wrong", "--margin", "2"], "a margin lies between 0 and 1"),
-        (["test-wrong", "--against", "nothing-such"], "there is no kernel"),
-        (["verify-v3"], "verify-v3 cannot do B=1 T=4 last qk4_v8 fp32: tensor cores multiply bf16"),
-        (["decode-v9", "--seed", "-5"], "a seed lies between 0 and"),
-        (["decode-floor-copy"], "decode-floor-copy is a floor, a bound on what is possible: it has no score"),
-        ([], "none was named"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(bench, words, told):
-    done = bench("score", *words, "--gpu", "cpu")
-    assert done.code == 2
-    assert told in done.err
-    assert not done.out
-
-
 def test_without_a_baseline_that_works_there_is_no_verdict(bench):
     document, done = scored(bench, "decode-reference", against="test-dies")
     assert (document["verdict"], done.code) == ("no-baseline", 8)
