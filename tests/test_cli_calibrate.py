@@ -91,14 +91,6 @@ def test_a_case_that_is_lost_in_a_run_is_told_by_the_exit_code(sessions, command
     assert "22" in next(line for line in out.splitlines() if line.startswith("all"))
 
 
-def test_without_a_gpu_there_is_nothing_to_calibrate(command_line, monkeypatch):
-    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda *_: ())
-    code, _, err = command_line("doctor", "--calibrate")
-    assert code == ExitCode.ENVIRONMENT
-    assert "needs a GPU" in err
-    assert "gdnbench doctor" in err
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -136,24 +136,6 @@ def test_stored_costs_are_printed_again_without_a_gpu_in_every_form(command_line
     assert (read["group"], read["lane_bytes"], read["bytes_per_s"], read["ns"]) == ("read", "16", "4e+12", "")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("--latency", "--calibrate"), "--latency does not go with --calibrate"),
-        (("--csv",), "--csv is of --latency"),
-        (("--profiles", "x"), "--profiles is of --latency"),
-        (("--latency", "--runs", "3"), "--runs is of --calibrate"),
-        (("--latency",), "needs a GPU"),
-        (("--latency", "--import", "/no/such.json"), "/no/such.json is missing"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(command_line, monkeypatch, arguments, told):
-    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda *_: ())
-    code, out, err = command_line("doctor", *arguments)
-    assert (code != 0, out) == (True, "")
-    assert told in " ".join(err.split())
-
-
 def test_the_newest_readable_costs_of_a_gpu_model_speak_for_it(tmp_path):
     assert latencies.newest_latencies(tmp_path, "h200") is None
     older = replace(FOUND, timestamp="2026-11-26T00:00:00+00:00", costs=[])

@@ -87,25 +87,6 @@ def test_a_kernel_without_marks_is_refused_before_any_worker(command_line, worke
     assert worker.told is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["decode-triton,decode-v4"], "several are for CUDA and CuTe kernels"),
-        (["decode-reference", "--launch", "scan"], "--launch is for CUDA and CuTe kernels"),
-        (["decode-v4", "--shape", "B=1,8"], "2 workloads"),
-        (["decode-vv"], "there is no kernel"),
-        (["decode-triton", "--shape", "B=256"], "smaller B than 256"),
-        (["decode-triton", "--launches", "0"], "launches"),
-        ([], "no kernel was named"),
-        (["--import", "a.npz", "b.json"], "several are for CUDA and CuTe kernels"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(command_line, with_gpu, arguments, said):
-    code, out, err = command_line("proton", *arguments, columns="300")
-    assert (code, out) == (ExitCode.USAGE, "")
-    assert said in err
-
-
 @pytest.mark.parametrize("kernel", ["decode-v4", "decode-triton"])
 def test_without_a_gpu_stored_files_are_what_can_be_shown(command_line, monkeypatch, kernel):
     monkeypatch.setattr("gdnbench.profile.process.list_gpus", lambda: [])

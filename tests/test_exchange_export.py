@@ -248,24 +248,6 @@ def test_indices_are_stored(bench, tmp_path):
     assert load_file(tmp_path / "set" / stored["path"])[stored["tensor_key"]].tolist() == [0, 5, 5, 13]
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (("decode-v4", "--shape", "B=1", "--suite", "contest"), ExitCode.USAGE, "both name workloads"),
-        (("decode-v44",), ExitCode.USAGE, "decode-v4"),
-        (("--op", "nothing"), ExitCode.USAGE, "no op nothing"),
-        (("decode-v4", "--definition", "/no/such/file"), ExitCode.USAGE, "cannot be read"),
-        (("decode-v4", "--binding", "ctypes"), ExitCode.USAGE, "ctypes"),
-        (("fp8-gemm-pos-v2", "--shape", "M=205"), ExitCode.USAGE, "takes tensor maps, which no Solution makes"),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_exported_is_refused_in_words(bench, tmp_path, words, code, said):
-    done = bench("exchange", "export", *words, "--to", str(tmp_path / "set"))
-    assert done.code == code, done.err
-    assert said in done.err
-
-
 TOY_KERNELS = ("gemm-cuda", "gemm-triton", "gemm-torch")
 
 

@@ -8,6 +8,8 @@ from committed import RESULTS
 
 @pytest.fixture
 def command(command_line, monkeypatch, tmp_path):
+    """Runs a command in an empty folder of a machine without a GPU."""
+    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda *_: ())
     monkeypatch.chdir(tmp_path)
     return partial(command_line, columns="500")
 
@@ -96,6 +98,28 @@ REFUSED = {
     f"{SCORE} decode-v9 --seed -5": (2, "a seed lies between 0 and", ""),
     f"{SCORE} decode-floor-copy": (2, "decode-floor-copy is a floor, a bound on what is possible: it has no score", ""),
     SCORE: (2, "none was named", ""),
+    "proton decode-triton,decode-v4": (2, "several are for CUDA and CuTe kernels", "gdnbench proton decode-triton"),
+    "proton --import a.npz b.json": (2, "several are for CUDA and CuTe kernels", ""),
+    "proton decode-reference --launch scan": (2, "--launch is for CUDA and CuTe kernels", ""),
+    "proton decode-v4 --shape B=1,8": (2, "2 workloads", "--shape B=1"),
+    "proton decode-vv": (2, "there is no kernel decode-vv", ""),
+    "proton decode-triton --shape B=256": (2, "too many to trace", "smaller B than 256"),
+    "proton": (2, "no kernel was named", ""),
+    "exchange export decode-v4 --to set --shape B=1 --suite contest": (2, "both name workloads", ""),
+    "exchange export decode-v44 --to set": (2, "decode-v44", "decode-v4"),
+    "exchange export --op nothing --to set": (2, "no op nothing", ""),
+    "exchange export decode-v4 --to set --definition /no/such/file": (2, "cannot be read", ""),
+    "exchange export fp8-gemm-pos-v2 --to set --shape M=205": (2, "takes tensor maps, which no Solution makes", ""),
+    "doctor --latency --calibrate": (2, "--latency does not go with --calibrate", ""),
+    "doctor --csv": (2, "--csv is of --latency", ""),
+    "doctor --profiles x": (2, "--profiles is of --latency", ""),
+    "doctor --latency --runs 3": (2, "--runs is of --calibrate", ""),
+    "doctor --latency": (5, "needs a GPU", "gdnbench doctor"),
+    "doctor --latency --import /no/such.json": (2, "/no/such.json is missing", ""),
+    "doctor --calibrate": (5, "needs a GPU", "gdnbench doctor"),
+    "verify --ready gemm-nope": (2, "there is no kernel gemm-nope", ""),
+    "verify --ready decode-v4 --suite nope": (2, "decode has no suite nope", "contest"),
+    "verify --ready decode-v4 decode-v9": (2, "one kernel is needed", ""),
 }
 """By command: the exit code, and parts of the message and of the hint."""
 
@@ -117,7 +141,8 @@ def test_a_wrong_option_is_refused_with_a_hint_and_leaves_nothing_behind(command
     [
         *("run --nonsense", "list more", "show -o chart.png", "score decode-v4 --turns 1", "doctor --rounds 9"),
         *("verify decode-v4 --arch sm_90", "verify decode-v4 --ready --sanitize", "verify decode-v4 --ready --quick"),
-        "verify decode-v4 --quick --suite contest",
+        *("verify decode-v4 --quick --suite contest", "proton decode-triton --launches 0"),
+        "exchange export decode-v4 --to set --binding ctypes",
     ],
 )
 def test_what_a_verb_does_not_take_is_a_usage_error_and_leaves_nothing(command, tmp_path, words):

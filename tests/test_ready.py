@@ -213,17 +213,3 @@ def test_a_kernel_that_is_slower_over_the_suite_is_not_ready(ready, command_line
 def test_the_contest_is_the_suite_where_the_op_has_one(ready, verified):
     assert ready("decode-v4")[1]["suite"] == "contest"
     assert ready("decode-v4", "--suite", "default")[1]["suite"] == "default"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("gemm-nope",), "there is no kernel gemm-nope"),
-        (("gemm-good", "--suite", "nope"), "gemm has no suite nope"),
-        (("gemm-good", "gemm-wrong"), "one kernel is needed"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(ready, command_line, verified, words, said):
-    code, out, err = command_line("verify", "--ready", *words)
-    assert (code, out) == (ExitCode.USAGE, "")
-    assert said in " ".join(err.split())
