@@ -16,7 +16,8 @@ def command(command_line, monkeypatch, tmp_path):
 
 RUN = "run --gpu cpu --baseline decode-reference"
 TRITON, SCORE = "sweep decode-triton --gpu cpu", "score --gpu cpu"
-STORED = f"--out {RESULTS}"
+STORED, CHART = f"--out {RESULTS}", "--chart roofline -o chart.png"
+FP8 = "20261126-003619-h100-fp8-gemm-pos-processes"
 REFUSED = {
     f"{RUN} --kernel decode-refrence": (2, "there is no kernel decode-refrence", "decode-reference"),
     f"{RUN} --kernel xyzzy": (2, "there is no kernel xyzzy", "gdnbench list"),
@@ -120,6 +121,16 @@ REFUSED = {
     "verify --ready gemm-nope": (2, "there is no kernel gemm-nope", ""),
     "verify --ready decode-v4 --suite nope": (2, "decode has no suite nope", "contest"),
     "verify --ready decode-v4 decode-v9": (2, "one kernel is needed", ""),
+    f"show nowhere {STORED} {CHART}": (2, "no run nowhere", ""),
+    f"show {FP8} {STORED} {CHART} -k fp8-gemm-pos-tm": (2, "", "did you mean fp8-gemm-pos-tma"),
+    f"show {FP8} {STORED} {CHART} -k ,": (2, "", "leave --kernel out"),
+    f"show {STORED} {CHART} --json": (2, "--chart does not go with --json", ""),
+    f"show a b {STORED} {CHART}": (2, "a chart is of one run", "name one run"),
+    f"show published/b200 {STORED} {CHART}": (2, "published/b200 is a table of published figures, not a run", ""),
+    f"show {STORED} --chart roofline": (2, "a chart is drawn into a file, and none is named", "add -o roofline.png"),
+    f"show {STORED} --chart roofline -o chart.gif": (2, "-o chart.gif: the name ends in .png", ""),
+    f"show {STORED} --chart roofline -o nowhere/chart.png": (2, "there is no folder nowhere", ""),
+    f"show {STORED} -o chart.png": (2, "--output is of --chart", ""),
 }
 """By command: the exit code, and parts of the message and of the hint."""
 
@@ -139,7 +150,14 @@ def test_a_wrong_option_is_refused_with_a_hint_and_leaves_nothing_behind(command
 @pytest.mark.parametrize(
     "words",
     [
-        *("run --nonsense", "list more", "show -o chart.png", "score decode-v4 --turns 1", "doctor --rounds 9"),
+        *(
+            "run --nonsense",
+            "list more",
+            "show -o chart.png",
+            "show h200 --chart pie",
+            "score decode-v4 --turns 1",
+            "doctor --rounds 9",
+        ),
         *("verify decode-v4 --arch sm_90", "verify decode-v4 --ready --sanitize", "verify decode-v4 --ready --quick"),
         *("verify decode-v4 --quick --suite contest", "proton decode-triton --launches 0"),
         "exchange export decode-v4 --to set --binding ctypes",

@@ -1,7 +1,6 @@
 """Charts of stored runs as pictures: which kernels they show, and what is refused."""
 
 import pytest
-from committed import RESULTS as RECORDED
 from history_data import BASELINE, FLOOR, KERNEL, PEER, TIMES, store_run
 
 from gdnbench.report.charts import theme
@@ -37,30 +36,7 @@ def test_by_default_the_baseline_the_floors_and_the_five_fastest_are_shown(tmp_p
     assert labels(folder, "all") == {row.case.label for row in chosen_rows(folder, "*")}
 
 
-FP8 = str(RECORDED / "20261126-003619-h100-fp8-gemm-pos-processes")
 CHART = ("--chart", "roofline", "-o", "chart.png")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["h200", "--chart", "pie"], "'pie' is not one of 'roofline'"),
-        (["nowhere", *CHART], "no run nowhere"),
-        ([FP8, *CHART, "-k", "fp8-gemm-pos-tm"], "did you mean fp8-gemm-pos-tma"),
-        ([FP8, *CHART, "-k", " , "], "leave --kernel out"),
-        ([*CHART, "--json"], "--chart does not go with --json"),
-        (["a", "b", *CHART], "name one run"),
-        (["published/b200", *CHART], "published/b200 is a table of published figures, not a run"),
-        (["--chart", "roofline"], "a chart is drawn into a file, and none is named hint: add -o roofline.png"),
-        (["--chart", "roofline", "-o", "chart.gif"], "-o chart.gif: the name ends in .png"),
-        (["--chart", "roofline", "-o", "nowhere/chart.png"], "there is no folder nowhere"),
-        (["-o", "chart.png"], "--output is of --chart"),
-    ],
-)
-def test_what_cannot_be_is_refused_with_what_can(run, results, arguments, told):
-    code, out, err = run(*arguments, "--out", results)
-    assert (code, out) == (2, "")
-    assert told in err
 
 
 def test_a_run_whose_kernels_all_failed_has_no_chart(run, tmp_path):
