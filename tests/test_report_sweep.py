@@ -1,10 +1,11 @@
-"""A stored sweep on stdout: the answer and tables in a terminal of 80 columns, JSON, CSV, a declaration."""
+"""A sweep: on the CPU, and stored ones on stdout, as JSON, CSV and a declaration."""
 
 from pathlib import Path
 
 import pytest
 from bundled import CATALOG
 from decode_workloads import decode_at
+from faults import REPOSITORY, Gdnbench
 from made import FAILED_POINTS, ODD, RACED, WIDE_HEADS
 from run_data import info, store
 from sweep_data import JOINT, KERNEL, LARGE, SMALL, point, store_sweep, sweep_of
@@ -110,3 +111,39 @@ def test_a_printed_table_is_one_that_a_dispatcher_takes(tmp_path, shown):
         best = RACED.final(workload)[0]
         pick = dispatch.pick(workload, "h200")
         assert (pick.kernel, pick.params, pick.source) == (best.kernel, best.params, info().run_id)
+
+
+TUNABLE = REPOSITORY / "tests" / "tunable"
+# A margin so wide that a busy machine does not tell the baseline apart from itself, which is exit code 4.
+SWEEP = ("sweep", "test-tunable", "--gpu", "cpu", "--baseline", "decode-reference", "--margin", "0.3", "--json", "-q")
+BUDGET = ("--budget", "9s", "--samples", "10")  # 6 s of it are for the start of a worker
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """One sweep over all delays, and what it printed."""
+    bench = Gdnbench(tmp_path_factory.mktemp("sweep"), (TUNABLE,), in_process=True)
+    done = bench(*SWEEP, "--out", str(bench.results), *BUDGET, "-p", "DELAY", "-p", "WIDE=1")
+    return bench, done
+
+
+@pytest.mark.slow
+def test_a_sweep_finds_the_best_point(swept):
+    _, done = swept
+    assert done.code == 0, done.err
+    (plateau,) = done.document["sweep"]["plateaus"]
+    assert plateau["kernel"] == "test-tunable"
+    assert "test-tunable:DELAY=2:WIDE=1" in {*plateau["tied"], *plateau["unclear"]}
+    points = {point["label"]: point for point in done.document["sweep"]["points"]}
+    assert set(points) == {f"test-tunable:DELAY={delay}:WIDE=1" for delay in (2, 3, 4)}
+    assert points["test-tunable:DELAY=2:WIDE=1"]["place"] != "slower"
+
+
+@pytest.mark.slow
+def test_show_prints_the_same_again(swept):
+    bench, done = swept
+    assert bench("show", "--out", str(bench.results), "--json").document == done.document
+    table = bench("show", "--out", str(bench.results))
+    assert table.code == 0
+    assert "sweep on the CPU" in table.out
+    assert "99 is more than there is" in table.out

@@ -1,10 +1,15 @@
-"""An exception is told with the line of the user's file on which it was raised."""
+"""What is said: where an exception was raised, words for numbers, and progress where stderr is no terminal."""
 
 import runpy
+import time
 
 import pytest
 
 from gdnbench.errors import DeclarationError, raised_at, tell_raised
+from gdnbench.model.status import Status
+from gdnbench.process.events import CaseChecked, PhaseBegun, StepChanged, UnitDone
+from gdnbench.verbs import progress
+from gdnbench.wording import plural, spans_text
 
 
 def fail(path, source):
@@ -51,3 +56,45 @@ def test_remote_there_is_no_line_to_tell(tmp_path):
 
 def test_what_gdnbench_says_itself_is_told_as_it_is(tmp_path):
     assert tell_raised(DeclarationError("the kernel must return output"), tmp_path) == "the kernel must return output"
+
+
+@pytest.mark.parametrize(
+    ("said", "as_"),
+    [
+        ((0, "warp"), "0 warps"),
+        ((1, "warp"), "1 warp"),
+        ((8, "warp"), "8 warps"),
+        ((1, "branch", "branches"), "1 branch"),
+        ((2, "branch", "branches"), "2 branches"),
+    ],
+)
+def test_a_count_is_said_as_one_says_it(said, as_):
+    assert plural(*said) == as_
+
+
+@pytest.mark.parametrize(("numbers", "as_"), [((), ""), ((3,), "3"), ((0, 1, 2, 7), "0-2,7"), ((4, 6, 7), "4,6-7")])
+def test_neighbours_are_said_as_a_span(numbers, as_):
+    assert spans_text(numbers) == as_
+
+
+def test_what_is_over_at_once_prints_nothing_but_failures(capsys):
+    with progress.watch(quiet=False) as observer:
+        for event in (PhaseBegun("check", 2), UnitDone(), CaseChecked("decode-x", "B=1", Status.CRASHED, "why")):
+            observer(event)
+    assert capsys.readouterr().err == "crashed decode-x B=1: why\n"
+
+
+def test_what_takes_longer_says_how_far_it_is(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "EVERY_S", 0.01)
+    told = ""
+    with progress.watch(quiet=False) as observer:
+        for event in (PhaseBegun("read", 3), StepChanged("[a] run"), UnitDone()):
+            observer(event)
+        while "1 of 3" not in told:
+            time.sleep(0.01)
+            told += capsys.readouterr().err
+    assert "reading: 1 of 3 after 0 s; [a] run" in told.splitlines()
+    with progress.watch(quiet=True) as observer:
+        observer(PhaseBegun("read", 3))
+        time.sleep(0.1)
+    assert capsys.readouterr().err == ""
