@@ -15,10 +15,6 @@ ROUNDS = 21
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def rounds_of(random, time_us, rounds=ROUNDS, sd=0.003):
-    return time_us * np.exp(random.normal(0.0, sd, rounds))
-
-
 def store_run(
     results, day, times_us=None, *, gpu="h200", card="GPU-11111111-a", commit="a" * 40, dirty=False, broken=(),
     sources=None, workload=WORKLOAD, seed=None, samples=False, params=None, plain=False, label="", op="decode",
@@ -36,7 +32,7 @@ def store_run(
         if name in broken:
             rows.append(failed(of))
             continue
-        values = rounds_of(random, level * time_us, sd=sd) + launch
+        values = level * time_us * np.exp(random.normal(0.0, sd, ROUNDS)) + launch
         rows.append(measured(of, float(np.median(values))))
         rounds += round_rows(run_id, of.id, values)
         drawn += [

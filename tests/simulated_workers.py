@@ -31,7 +31,7 @@ def true_us(case):
         return copy_us
     if case.variant.kernel == os.environ.get(DOES_NOTHING):
         return 0.01
-    return copy_us * (1.05 + 0.6 * _share(case.variant.label))
+    return copy_us * (1.05 + 0.6 * zlib.crc32(case.variant.label.encode()) / 2**32)
 
 
 def simulate(_module, task, folder, name, _environment, on_event, _stop=None, warm=None, waiting=None):
@@ -75,10 +75,6 @@ def install(patch):
     patch("gdnbench.score.run.WarmParent", lambda _environment: None)  # which would import torch and no more
     for place in ("measure.timing", "verify.preflight"):
         patch(f"gdnbench.{place}.supervise", simulate)
-
-
-def _share(text):
-    return zlib.crc32(text.encode()) / 2**32
 
 
 def _generator(*of):

@@ -19,6 +19,7 @@ HOPPER = "20261123-014131-h200-decode-hopper"
 PREFILL = "20261123-234637-h200-prefill-contest"
 PROCESSES = "20261122-215641-h200-decode-processes"  # without FlashInfer
 BATCHES = {1: 10, 4: 8, 8: 7, 16: 7, 32: 7, 48: 7, 64: 8}  # of the contest's decode step, and lines that have each
+WEIGHTS = {f"B{batch}_HQ4_HV8_K128_V128": lines for batch, lines in BATCHES.items()}
 TIMING = (
     "timer", "samples", "rounds", "time_us", "time_lo_us", "time_hi_us", "median_us", "min_us", "p10_us", "p90_us",
     "noise", "cpu_time_us", "sm_mhz", "bandwidth_gbs", "sol", "vs_baseline", "vs_lo", "vs_hi", "verdict",
@@ -47,10 +48,6 @@ def score(folder, label, over, weights, timer="nvbench"):
     times = round_times(folder, timer)
     found = {key: speedup(times, label, over, key) for key in weights}
     return sum(weights[key] * found[key] for key in weights) / sum(weights.values()), found
-
-
-def decode_weights(batches=BATCHES):
-    return {f"B{batch}_HQ4_HV8_K128_V128": lines for batch, lines in batches.items()}
 
 
 @pytest.fixture
@@ -108,7 +105,7 @@ def kept(count=7, worst=0.2, failed=(), label="decode-auto"):
 @pytest.mark.parametrize(("timer", "column"), [("nvbench", "score"), ("cupti", "cupti_score")])
 def test_the_score_is_the_mean_of_the_speedups_over_the_contests_54_lines(asked, over, timer, column):
     run, kernels = asked(HOPPER, "--over", over)
-    wanted, each = score(RESULTS / HOPPER, "decode-auto", over, decode_weights(), timer)
+    wanted, each = score(RESULTS / HOPPER, "decode-auto", over, WEIGHTS, timer)
     assert kernels["decode-auto"][column] == pytest.approx(wanted, rel=1e-4)
     assert kernels[over][column] == 1.0
     assert (run["lines"], run["scored_lines"]) == (54, 54)

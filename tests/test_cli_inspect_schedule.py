@@ -27,10 +27,6 @@ def run(command_line, monkeypatch):
     return partial(command_line, "inspect", "--schedule")
 
 
-def _listing(*lines):
-    return list(schedule_listing(read_schedule(sass(*lines))))
-
-
 def test_the_listing_has_each_instruction_that_the_machine_code_has(run, command_line):
     _, out, _ = run("decode-v9", "--arch", "sm_90")
     _, code, _ = command_line("inspect", "decode-v9", "--arch", "sm_90", "--sass", "-q")
@@ -44,7 +40,7 @@ def test_the_listing_has_each_instruction_that_the_machine_code_has(run, command
 
 
 def test_a_listing_says_who_sets_and_who_waits():
-    lines = _listing(
+    lines = sass(
         load(4, 5, stall=3),
         load(8, 5, ".128", read=0),
         use(5, stall=4),
@@ -52,7 +48,7 @@ def test_a_listing_says_who_sets_and_who_waits():
         EXIT,
         does("MOV R0, R1", waits=(1, 3), write=2),
     )
-    assert [line.split() for line in lines] == [
+    assert [line.split() for line in schedule_listing(read_schedule(lines))] == [
         ["at", "cycle", "stall", "sets", "waits", "for", "instruction"],
         ["0000", "0", "3", "w5", "LDG.E", "R4,", "desc[UR4][R2.64]"],
         ["0010", "3", "1", "w5", "r0", "LDG.E.128", "R8,", "desc[UR4][R2.64]"],

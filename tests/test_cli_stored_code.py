@@ -148,14 +148,11 @@ def picks(listed, **more):
     return [(row["kernel"], row["code"]) for row in document["dispatch"]]
 
 
-def own_source(root):
-    return load_catalog([*default_roots(), root]).entries["decode-own"].source_hash()
-
-
 def test_a_dispatchers_rows_tell_whether_the_picked_kernel_is_still_what_the_run_timed(listed, mine):
     assert picks(listed) == [("decode-v4", "unknown"), ("decode-own", "unknown")]  # the run is not here
     assert "changed" not in listed()
-    now = {"decode-v4": mine.source("decode-v4"), "decode-own": own_source(listed.root)}
+    own = load_catalog([*default_roots(), listed.root]).entries["decode-own"]
+    now = {"decode-v4": mine.source("decode-v4"), "decode-own": own.source_hash()}
     write_run(mine, now)
     assert picks(listed) == [("decode-v4", "current"), ("decode-own", "current")]
     assert "changed" not in listed()

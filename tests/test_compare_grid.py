@@ -250,10 +250,6 @@ def test_a_run_that_was_stopped_says_so(copy):
     assert "stopped before its end" in load_source(str(copy), RESULTS).warnings[-1]
 
 
-def other_version(text):
-    return json.dumps({**json.loads(text), "schema": 9})
-
-
 @pytest.mark.parametrize(
     ("name", "damaged", "told"),
     [
@@ -261,7 +257,7 @@ def other_version(text):
         ("rounds.csv", lambda text: text[:4000], "cut off"),
         ("rounds.csv", lambda text: text.replace("time_us", "time_ns", 1), "lacks the column time_us"),
         ("rounds.csv", lambda text: text.replace("nvbench,2,", "nvbench,two,", 1), "line 3, round: Expected `int`"),
-        ("run.json", other_version, "schema version 9"),
+        ("run.json", lambda text: json.dumps({**json.loads(text), "schema": 9}), "schema version 9"),
     ],
 )
 def test_a_damaged_run_is_told(copy, name, damaged, told):

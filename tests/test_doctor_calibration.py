@@ -100,8 +100,5 @@ def test_a_table_names_the_calibration_of_the_time_and_no_later_one(tmp_path, ca
     write_calibration(calibration_path(host_name(), "h200"), calibration(timestamp="2027-01-01T00:00:00+00:00"))
     text = shown(tmp_path, capsys, monkeypatch, calibration=calibration().summary)
     lines = [line for line in text.splitlines() if "alibrated" in line]
-    assert lines == [f"Calibrated {check_words()}."]
-
-
-def check_words():
-    return "2026-11-22: 1 of 48 equal kernels called FASTER or SLOWER, a slowdown of 1.1% found in 95%"
+    told = "2026-11-22: 1 of 48 equal kernels called FASTER or SLOWER, a slowdown of 1.1% found in 95%"
+    assert lines == [f"Calibrated {told}."]

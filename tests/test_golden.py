@@ -46,19 +46,14 @@ COMPILERS = {"nvidia-cuda-nvrtc": "13.0.", "triton": "3.7."}
 
 PLACES = ("early", "later", "written", "compiled", "more", "simulated", "checked", "machine", "made")
 SUFFIXES = {"120": ".txt", "60": ".60.txt", "80": ".80.txt", "200": ".200.txt", "html": ".html.txt"}
-
-
-def place_of(tool):
-    """Where the command of a tool runs."""
-    return {"try": "written", "inspect": "compiled", "explain": "compiled"}.get(tool, "later")
-
-
+# Where the command of a tool runs, when that is not `later`.
+PLACE_OF = {"try": "written", "inspect": "compiled", "explain": "compiled"}
 CASES = {
     name + SUFFIXES.get(form, f".{form}"): (place, command, form)
     for place in PLACES
     for name, (command, forms) in getattr(golden, place.upper()).items()
     for form in forms.split()
-} | {f"tool-{name}.json": (place_of(tool), f"tool {name}", "tool") for name, (tool, _) in TOOLS.items()}
+} | {f"tool-{name}.json": (PLACE_OF.get(tool, "later"), f"tool {name}", "tool") for name, (tool, _) in TOOLS.items()}
 CHANGING = (
     (r"\b20\d{6}-\d{6}-(b200|cpu|published)\b", r"20260102-030405-\1"),
     (r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)?", "2026-01-02T03:04:05+00:00"),
@@ -69,7 +64,7 @@ CHANGING = (
 )
 """What differs from one day or machine to the next, and what stands for it."""
 BUILT = (
-    (r"/\.pytest_cache/d/gdnbench-\w+/builds/([^\s\",]+)-[0-9a-f]{16}\.cubin", r"/builds/\1.cubin"),
+    (r"/[^\s\",]+/builds/([^\s\",]+)-[0-9a-f]{16}\.cubin", r"/checkout/builds/\1.cubin"),
     (r'(?<="code_bytes": )\d+', "1"),  # line tables hold the checkout's path
 )
 """As before, of builds, which are kept by a hash of what builds them."""

@@ -177,10 +177,6 @@ LIBRARIES = {
 }
 
 
-def load(monkeypatch, name):
-    return load_with(monkeypatch, CATALOG.entries[name].source, LIBRARIES[name])
-
-
 @pytest.mark.parametrize("scenario", DECODE.scenarios)
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_the_library_is_called_so_that_it_computes_the_op(monkeypatch, name, scenario):
@@ -191,7 +187,8 @@ def test_flashinfer_is_given_the_outputs_to_write_and_fla_makes_its_own(monkeypa
     workspace = Workspace.make(DECODE, NUMERICS, SMALL, seed=2, device="cpu", scenario="typical")
     workspace.begin(CATALOG.entries["decode-flashinfer"].kernel.in_place)
     for name, given in (("decode-flashinfer", True), ("decode-fla-unfused", False)):
-        output, state = load(monkeypatch, name).bind(workspace.namespace, SMALL, None)()
+        kernel = load_with(monkeypatch, CATALOG.entries[name].source, LIBRARIES[name])
+        output, state = kernel.bind(workspace.namespace, SMALL, None)()
         assert (output is workspace.outputs["output"]) is given
         assert (state is workspace.outputs["new_state"]) is given
         assert state.is_contiguous()

@@ -54,15 +54,11 @@ def floor(floor="copy", by_shape=None, **more):
     return CatalogEntry(kernel, DECODE, Path(), Path(), "")
 
 
-def rows_of(entry, variant, batch):
-    return [form.params["ROWS"] for form in entry.forms(variant, decode_at(B=batch))]
-
-
 @pytest.mark.parametrize(("batch", "rows"), [(1, [2, 1, 4]), (8, [2, 1, 4]), (64, [4, 1, 2])])
 def test_a_floors_forms_are_its_settings_by_shape_and_its_defaults_those_of_the_workload_first(batch, rows):
     entry = floor()
-    assert rows_of(entry, entry.default, batch) == rows
-    assert {form.label for form in entry.forms(entry.default, decode_at(B=batch))} == {"decode-f"}
+    forms = entry.forms(entry.default, decode_at(B=batch))
+    assert [(form.label, form.params["ROWS"]) for form in forms] == [("decode-f", each) for each in rows]
 
 
 def test_what_the_user_fixed_and_what_is_no_copying_floor_has_one_form():

@@ -29,10 +29,6 @@ def points(times_us, workload=SMALL, kernel="k"):
     return {case(f"{kernel}:N={n}", workload=workload, N=n): time_us for n, time_us in enumerate(times_us)}
 
 
-def labels(segment):
-    return {each.label for each in segment.cases}
-
-
 def the(cases, label):
     return next(each for each in cases if each.label == label)
 
@@ -57,7 +53,7 @@ def test_then_only_those_that_may_be_the_best_and_what_they_are_measured_beside(
     assert [segment.phase for segment in segments] == ["coarse"] + ["race"] * (len(segments) - 1)
     assert len(segments) > 1
     for segment in segments[1:]:
-        assert labels(segment) == {"k:N=0", "k:N=1", "base", "base@again", "floor"}
+        assert {each.label for each in segment.cases} == {"k:N=0", "k:N=1", "base", "base@again", "floor"}
     assert [segment.rounds for segment in segments] == sorted({segment.rounds for segment in segments})
 
 

@@ -55,10 +55,7 @@ def _by_shape(*batches):
     """A kernel with a value of its own for each batch size."""
     choices = (0, *batches)
     by_shape = {Shape(B=batch): {"AT": batch} for batch in batches}
-    return _entry(TorchKernel(name="decode-x", params={"AT": Param(default=0, choices=choices)}, by_shape=by_shape))
-
-
-def _entry(kernel):
+    kernel = TorchKernel(name="decode-x", params={"AT": Param(default=0, choices=choices)}, by_shape=by_shape)
     return CatalogEntry(kernel, DECODE, Path(), Path(), "")
 
 

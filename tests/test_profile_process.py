@@ -45,15 +45,11 @@ ASSIGNMENT = ProfileTask(
 )
 
 
-def _python(code, limit_s=30):
-    return run_command([sys.executable, "-c", code], limit_s=limit_s)
-
-
 def test_what_never_ends_is_taken_down_with_its_children(tmp_path):
     child = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}]).wait()"
     with pytest.raises(ProfilerError, match="did not end within 2 s") as caught:
-        _python(parent, limit_s=2)
+        run_command([sys.executable, "-c", parent], limit_s=2)
     assert "--limit" in caught.value.hint
     pid = int((tmp_path / "pid").read_text())
     deadline = time.monotonic() + 5

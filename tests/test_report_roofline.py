@@ -12,7 +12,6 @@ from report_data import Elements
 from gdnbench.catalog.catalog import op_named
 from gdnbench.errors import UsageError
 from gdnbench.machine.gpus import spec_of
-from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.roofline import points_of, read_roof, short_names
@@ -69,10 +68,6 @@ def test_the_roof_says_which_bound_was_measured_and_which_is_the_data_sheets(nam
     assert roof.memory.rate == pytest.approx(max(floors, default=4353), rel=1e-3)
 
 
-def without(rows: list[Measurement], role):
-    return [row for row in rows if row.role is not role]
-
-
 @pytest.mark.parametrize(
     ("gpu", "op", "memory", "compute"),
     [
@@ -96,7 +91,7 @@ def test_a_bound_that_is_unknown_is_named_and_the_other_is_drawn(gpu, op, memory
 def test_without_any_bound_or_any_work_there_is_no_roofline():
     info, rows = stored(DECODE)
     with pytest.raises(UsageError, match="has no roof to draw") as caught:
-        read_roof(replace(info, gpu="x9"), without(rows, Role.FLOOR))
+        read_roof(replace(info, gpu="x9"), [row for row in rows if row.role is not Role.FLOOR])
     assert "no copying floor was measured, and there is no data sheet of x9" in caught.value.hint
     for found in (stored(FIRST), (info, [row for row in rows if row.role is Role.FLOOR])):
         with pytest.raises(UsageError, match="no FLOPs and bytes"):

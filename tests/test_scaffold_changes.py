@@ -42,10 +42,6 @@ EXPECTED = (
 )
 
 
-def changes(**more):
-    return Changes("New.", "decode-v9", **more)
-
-
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"], ids=["unix", "dos", "mac"])
 def test_all_else_stays_byte_for_byte(ending):
     assert rewrite(SOURCE.replace("\n", ending), CHANGES) == EXPECTED.replace("\n", ending)
@@ -78,5 +74,5 @@ def test_the_idea_is_the_docstrings_first_line_and_may_hold_quotes(docstring):
 )  # fmt: skip
 def test_what_is_computed_is_refused(source):
     with pytest.raises(UsageError, match=r"variant\.py computes") as caught:
-        rewrite(source, changes(defaults={"WARPS": 4}))
+        rewrite(source, Changes("New.", "decode-v9", defaults={"WARPS": 4}))
     assert caught.value.hint

@@ -220,10 +220,6 @@ def verify(bench, *arguments):
     return bench("verify", *arguments, "--gpu", "cpu", "--seed", "1", "-q")
 
 
-def verify_ready(bench, kernel):
-    return bench("verify", kernel, "--ready", "--gpu", "cpu", "--json", "-q").document
-
-
 @pytest.fixture(scope="module")
 def tested(bench):
     done = verify(bench, *(f"sums-{name}" for name in FAULTS), "--invariance", "--json")
@@ -267,7 +263,8 @@ def test_claims_that_hold_are_gates_that_pass(bench):
     claimed = ("batch", "order", "append", "chunking", "rerun")
     assert [gates[f"{kind} invariance"] for kind in claimed] == [True] * len(claimed)
     assert "invariance" not in done.document
-    checks = {check["name"]: check for check in verify_ready(bench, "sums-claims")["checks"]}
+    found = bench("verify", "sums-claims", "--ready", "--gpu", "cpu", "--json", "-q").document
+    checks = {check["name"]: check for check in found["checks"]}
     assert checks["numbers"]["what"].endswith("; claims hold: batch, order, append, chunking, rerun")
 
 
