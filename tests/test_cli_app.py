@@ -13,7 +13,6 @@ from write_kernels import write_kernel
 
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.verb_table import VERBS
-from gdnbench.verbs.app import MOVED
 from gdnbench.verbs.base import GpuVerb, Listed
 
 
@@ -37,13 +36,6 @@ def test_the_table_says_of_a_verb_what_its_function_does(row):
     command = Listed(row).with_options()
     assert " ".join(command.help.split("\n\n")[0].split()) == row.help
     assert isinstance(command, GpuVerb) is row.gpu
-
-
-@pytest.mark.parametrize("word", MOVED)
-def test_a_removed_or_renamed_verb_is_refused_with_what_to_type_now(command_line, word):
-    code, out, err = command_line(*word.split(), "--some", "thing")
-    assert (code, out) == (ExitCode.USAGE, "")
-    assert f"gdnbench {word} was removed" in err or f"is now gdnbench {MOVED[word]}" in err
 
 
 @pytest.mark.parametrize("options", [(), ("--plain",), ("--quick",), ("--quick", "--plain", "--rounds", "9")], ids=str)

@@ -3,52 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from gdnbench import __version__
-from gdnbench.errors import ExitCode, UnknownNameError
+from gdnbench.errors import ExitCode
 from gdnbench.process.command import termination_as_interrupt
 from gdnbench.verb_table import VERBS
 from gdnbench.verbs.base import MARKUP, Listed, ReadLightly
 from gdnbench.verbs.outcome import ended_by_none, prepare_streams, run_to_exit_code
 
 _EXIT_CODES = "  \n".join(f"{code.value}: {code.meaning}" for code in ExitCode)
-
-
-MOVED = {
-    "project": "",
-    "cache": "",
-    "calibrate": "doctor --calibrate",
-    "contest": "show --contest",
-    "export": "exchange export",
-    "import": "exchange import",
-    "lint": "verify",
-    "merge": "",
-    "nsys": "",
-    "phases": "proton",
-    "plot": "show --chart",
-    "ready": "verify --ready",
-    "show --plot": "report",
-    "try": "ledger add",
-    "watch": "score --watch",
-}
-"""By the old spelling, the words that do the same now; empty where nothing does."""
-
-
-def check_moved(args: Sequence[str]) -> None:
-    """Raises UnknownNameError for a verb, or an option of one, that was removed or renamed, with what to type now."""
-    options = [f"{args[0]} {word.partition('=')[0]}" for word in args[1:]]
-    old = next((word for word in (args[0], *options) if word in MOVED), None)
-    if old is None:
-        return
-    if now := MOVED[old]:
-        verb = now.partition(" --")[0]
-        raise UnknownNameError(f"gdnbench {old} is now gdnbench {now}", f"see gdnbench {verb} --help")
-    raise UnknownNameError(f"gdnbench {old} was removed", "gdnbench --help lists the verbs that there are")
 
 
 class _Verbs(ReadLightly, TyperGroup):
@@ -58,8 +25,7 @@ class _Verbs(ReadLightly, TyperGroup):
         super().__init__(**{**attributes, "commands": [Listed(row) for row in VERBS.values()]})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The verb that was typed, of one word or two; raises UnknownNameError for one that was removed or renamed."""
-        check_moved(args)
+        """The verb that was typed, of one word or two."""
         if (two := " ".join(args[:2])) in self.commands:
             return two, self.commands[two], args[2:]
         return super().resolve_command(ctx, args)
