@@ -17,6 +17,16 @@ __device__ __forceinline__ void wait(const Barrier& barrier, unsigned parity) {
       : "memory");
 }
 
+// A bulk copy to shared memory, whose bytes the barrier's phase takes more; arrives there. Addresses and `bytes` are
+// multiples of 16.
+__device__ __forceinline__ void load_in_bulk(void* to, const void* from, unsigned bytes, Barrier& arrived) {
+  arrive_expecting(arrived, bytes);
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                   shared_address(to)),
+               "l"(from), "r"(bytes), "r"(shared_address(&arrived))
+               : "memory");
+}
+
 // What a thread has initialised is a barrier to bulk copies, too.
 __device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 

@@ -36,48 +36,6 @@ struct TaskStep {
     Head::find_factors(shared.sums, block.scale, write, shared.factors);
   }
 
-  static __device__ __forceinline__ void load(Shared& shared, unsigned warp, const gdn::State* rows) {
-    constexpr unsigned BYTES = TILE_ROWS * GDN_K * sizeof(gdn::State);
-    gdn::Barrier& arrived = shared.arrived_of[warp];
-    gdn::arrive_expecting(arrived, BYTES);
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     gdn::shared_address(shared.tile[warp * TILE_ROWS])),
-                 "l"(rows), "r"(BYTES), "r"(gdn::shared_address(&arrived))
-                 : "memory");
-  }
-
-  // The states that are kept, of a warp's rows, which begin at `kept`.
-  static __device__ __forceinline__ void update(const Shared& shared, unsigned warp, gdn::State* kept) {
-    constexpr bool IS_EACH = Tile::IS_EACH;
-    constexpr int COLUMNS = Tile::COLUMNS, QUADS = COLUMNS / 4, LANES = Tile::LANES, GROUPS = gdn::WARP / LANES;
-    const unsigned lane = threadIdx.x % gdn::WARP, column = lane % LANES * COLUMNS;
-    const auto load = [&](const float(&from)[GDN_K], float4(&to)[QUADS]) {
-#pragma unroll
-      for (int i = 0; i < QUADS; ++i) to[i] = *reinterpret_cast<const float4*>(&from[column + 4 * i]);
-    };
-    float4 keys[Tokens][QUADS], decays[IS_EACH ? Tokens : 1][QUADS];
-#pragma unroll
-    for (int t = 0; t < Tokens; ++t) load(shared.vectors.written[t], keys[t]);
-#pragma unroll
-    for (int t = 0; t < (IS_EACH ? Tokens : 1); ++t) load(shared.vectors.kept[t], decays[t]);
-#pragma unroll 4
-    for (int pass = 0; pass < TILE_ROWS / GROUPS; ++pass) {
-      const unsigned own = pass * GROUPS + lane / LANES, row = warp * TILE_ROWS + own;
-      float4 s[QUADS];
-      Tile::load_columns(&shared.tile[row][column], s);
-#pragma unroll
-      for (int t = 0; t < Tokens; ++t) {
-        const float w = shared.written[row][t];
-#pragma unroll
-        for (int i = 0; i < QUADS; ++i) {
-          if (IS_EACH || t == 0) s[i] = product(decays[IS_EACH ? t : 0][i], s[i]);
-          s[i] = gdn::add_scaled(s[i], w, keys[t][i]);
-        }
-        if (IS_EACH || t == Tokens - 1) Tile::store(kept + (IS_EACH ? t : 0) * SLOT_STRIDE + own * GDN_K + column, s);
-      }
-    }
-  }
-
   // Of what is no sequence; a warp's rows.
   static __device__ __forceinline__ void clear(const Block& block, unsigned first) {
     const unsigned lane = threadIdx.x % gdn::WARP;
@@ -110,7 +68,9 @@ struct TaskStep {
       if (is_loader) gdn::initialise(shared.arrived_of[warp], 1), gdn::fence_barriers();
       memory_first<3>(block.batches);
       place = __shfl_sync(gdn::ALL_LANES, own_slot, 0);
-      if (is_loader && place > 0) load(shared, warp, block.pool + place * SLOT_STRIDE + first * GDN_K);
+      if (is_loader && place > 0)
+        gdn::load_in_bulk(shared.tile[first], block.pool + place * SLOT_STRIDE + first * GDN_K,
+                          TILE_ROWS * GDN_K * sizeof(gdn::State), shared.arrived_of[warp]);
     }
     __syncthreads();
     if (is_finder) return;
@@ -119,7 +79,8 @@ struct TaskStep {
     Tile::walk(shared, warp, value, block.outputs);
     if constexpr (Kept > 0) {
       __syncwarp();
-      update(shared, warp, block.kept + (IsInPlace ? place * SLOT_STRIDE : 0) + first * GDN_K);
+      gdn::State* const kept = block.kept + (IsInPlace ? place * SLOT_STRIDE : 0) + first * GDN_K;
+      Tile::template update<TILE_ROWS, gdn::WARP>(shared, first, kept);
     }
   }
 };

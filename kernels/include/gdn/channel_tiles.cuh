@@ -21,7 +21,6 @@ struct TileStep {
   static constexpr int FINDERS = GDN_K / Channels;  // threads
   using Head = HeadTokens<Tokens, FINDERS, IS_EACH>;
   static_assert(RowsABlock % TILE_ROWS == 0 && GDN_V % RowsABlock == 0, "a block works on one head");
-  static_assert(THREADS % LANES == 0 && RowsABlock % (THREADS / LANES) == 0, "no row is left over");
 
   struct Shared {
     alignas(128) gdn::State tile[RowsABlock][GDN_K];
@@ -63,11 +62,7 @@ struct TileStep {
   }
 
   static __device__ __forceinline__ void load(Shared& shared, const gdn::State* state) {
-    gdn::arrive_expecting(shared.arrived, TILE_BYTES);
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     gdn::shared_address(shared.tile)),
-                 "l"(state), "r"(TILE_BYTES), "r"(gdn::shared_address(&shared.arrived))
-                 : "memory");
+    gdn::load_in_bulk(shared.tile, state, TILE_BYTES, shared.arrived);
   }
 
   // Of what is no sequence.
@@ -129,10 +124,12 @@ struct TileStep {
     }
   }
 
-  // The states that are kept, of rows of a tile.
-  static __device__ __forceinline__ void update(const Shared& shared, gdn::State* kept) {
-    constexpr int QUADS = COLUMNS / 4, GROUPS = THREADS / LANES;
-    const unsigned column = threadIdx.x % LANES * COLUMNS;
+  // The states that are kept, of so many rows from `first` on, which so many threads share; `kept` is of the first.
+  template <int Rows, int Threads>
+  static __device__ __forceinline__ void update(const Shared& shared, unsigned first, gdn::State* kept) {
+    constexpr int QUADS = COLUMNS / 4, GROUPS = Threads / LANES;
+    static_assert(Threads % LANES == 0 && Rows % GROUPS == 0, "no row is left over");
+    const unsigned thread = Threads < THREADS ? threadIdx.x % Threads : threadIdx.x, column = thread % LANES * COLUMNS;
     const auto load = [&](const float(&from)[GDN_K], float4(&to)[QUADS]) {
 #pragma unroll
       for (int i = 0; i < QUADS; ++i) to[i] = *reinterpret_cast<const float4*>(&from[column + 4 * i]);
@@ -143,8 +140,8 @@ struct TileStep {
 #pragma unroll
     for (int t = 0; t < (IS_EACH ? Tokens : 1); ++t) load(shared.vectors.kept[t], decays[t]);
 #pragma unroll 4
-    for (int pass = 0; pass < RowsABlock / GROUPS; ++pass) {
-      const unsigned row = pass * GROUPS + threadIdx.x / LANES;
+    for (int pass = 0; pass < Rows / GROUPS; ++pass) {
+      const unsigned own = pass * GROUPS + thread / LANES, row = first + own;
       float4 s[QUADS];
       load_columns(&shared.tile[row][column], s);
 #pragma unroll
@@ -155,7 +152,7 @@ struct TileStep {
           if (IS_EACH || t == 0) s[i] = product(decays[IS_EACH ? t : 0][i], s[i]);
           s[i] = gdn::add_scaled(s[i], w, keys[t][i]);
         }
-        if (IS_EACH || t == Tokens - 1) store(kept + (IS_EACH ? t : 0) * SLOT_STRIDE + row * GDN_K + column, s);
+        if (IS_EACH || t == Tokens - 1) store(kept + (IS_EACH ? t : 0) * SLOT_STRIDE + own * GDN_K + column, s);
       }
     }
   }
@@ -204,7 +201,7 @@ struct TileStep {
       walk(shared, tile, values[i], block.outputs);
     if constexpr (Kept > 0) {
       __syncthreads();
-      update(shared, block.kept + (IsInPlace ? place * SLOT_STRIDE : 0));
+      update<RowsABlock, THREADS>(shared, 0, block.kept + (IsInPlace ? place * SLOT_STRIDE : 0));
     }
   }
 };

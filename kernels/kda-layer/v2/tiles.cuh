@@ -180,11 +180,7 @@ struct Rows {
   __device__ __forceinline__ void load(const gdn::State* rows) const {
     if (lane > 0) return;
     constexpr unsigned BYTES = TILE_ROWS * GDN_K * sizeof(gdn::State);
-    gdn::arrive_expecting(shared.arrived[warp], BYTES);
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     gdn::shared_address(shared.tiles[warp])),
-                 "l"(rows), "r"(BYTES), "r"(gdn::shared_address(&shared.arrived[warp]))
-                 : "memory");
+    gdn::load_in_bulk(shared.tiles[warp], rows, BYTES, shared.arrived[warp]);
   }
 
   // Writes w, outputs and the sum of their squares. `v` is the value of row lane % TILE_ROWS.
