@@ -18,13 +18,23 @@ __device__ __forceinline__ void wait(const Barrier& barrier, unsigned parity) {
 }
 
 // A bulk copy to shared memory, whose bytes the barrier's phase takes more; arrives there. Addresses and `bytes` are
-// multiples of 16.
+// multiples of 16. What is read but once, L2 may give up before all else.
+template <bool IsReadOnce = false>
 __device__ __forceinline__ void load_in_bulk(void* to, const void* from, unsigned bytes, Barrier& arrived) {
   arrive_expecting(arrived, bytes);
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   shared_address(to)),
-               "l"(from), "r"(bytes), "r"(shared_address(&arrived))
-               : "memory");
+  if constexpr (IsReadOnce) {
+    unsigned long long policy;
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
+        ::"r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(&arrived)), "l"(policy)
+        : "memory");
+  } else {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(to)),
+                 "l"(from), "r"(bytes), "r"(shared_address(&arrived))
+                 : "memory");
+  }
 }
 
 // What a thread has initialised is a barrier to bulk copies, too.

@@ -69,8 +69,8 @@ struct TaskStep {
       memory_first<3>(block.batches);
       place = __shfl_sync(gdn::ALL_LANES, own_slot, 0);
       if (is_loader && place > 0)
-        gdn::load_in_bulk(shared.tile[first], block.pool + place * SLOT_STRIDE + first * GDN_K,
-                          TILE_ROWS * GDN_K * sizeof(gdn::State), shared.arrived_of[warp]);
+        gdn::load_in_bulk<!IsInPlace>(shared.tile[first], block.pool + place * SLOT_STRIDE + first * GDN_K,
+                                      TILE_ROWS * GDN_K * sizeof(gdn::State), shared.arrived_of[warp]);
     }
     __syncthreads();
     if (is_finder) return;

@@ -50,9 +50,11 @@ kernel = CudaKernel(
     # On an NVIDIA H200 and an H100, of what was tried there.
     by_shape={
         Shape(B=1): {"TENSOR_CORES": 0},
+        Shape(B=1, STATE=16): {"TENSOR_CORES": 0, "WARPS": 4},
         Shape(B=8): {"TENSOR_CORES": 0, "MOST_BLOCKS": 1},
         Shape(B=8, STATE=16): {},
-        Shape(B=32): {},
+        Shape(B=32): {"TENSOR_CORES": 0},
+        Shape(B=32, STATE=16): {},
     },
     in_place={"new_conv_pool": "conv_pool", "new_pool": "pool"},
     grid=lambda shape, p: (shape.B * shape.H * blocks(shape, p),),
