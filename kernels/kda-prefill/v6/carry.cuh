@@ -13,11 +13,9 @@ __device__ __forceinline__ void store_transposed(unsigned address, const Operand
                : "memory");
 }
 
-// 16 bytes, without a branch.
-__device__ __forceinline__ void store_if(bool is_there, void* to, const Operand& x) {
-  asm volatile("{ .reg .pred there; setp.ne.b32 there, %5, 0;\n@there st.global.v4.b32 [%0], {%1, %2, %3, %4}; }" ::"l"(to),
-               "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(static_cast<int>(is_there))
-               : "memory");
+// Of one of the warpgroups that carry. Its barrier's number comes after those of others.
+__device__ __forceinline__ void synchronise_rows(int group) {
+  asm volatile("bar.sync %0, %1;" ::"r"(1 + 3 * PREPARERS + group), "n"(GROUP_WARPS * WARP) : "memory");
 }
 
 // A lane's factors of channels from `From` on.
@@ -25,7 +23,9 @@ template <int From, int To>
 struct Factors {
   float2 by[(To - From) / 8];
 
-  __device__ __forceinline__ Factors(const float* factors, unsigned lane) {
+  Factors() = default;
+  __device__ __forceinline__ Factors(const float* factors, unsigned lane) { load(factors, lane); }
+  __device__ __forceinline__ void load(const float* factors, unsigned lane) {
 #pragma unroll
     for (int n = From / 8; n < To / 8; ++n) by[n - From / 8] = *reinterpret_cast<const float2*>(&factors[n * 8 + lane % 4 * 2]);
   }
@@ -47,65 +47,104 @@ __device__ __forceinline__ void narrow_sums(Operand (&to)[TILES], const TokenSum
 struct Shown {
   Operand of[TILES];
 
-  // By way of the places of their values.
-  __device__ __forceinline__ void turn(Stage& stage, const TokenSums& sums, int warp, unsigned lane) {
-    char* const rows = stage.bands[0].values;
+  __device__ __forceinline__ void narrow_outputs(const Stage& stage, const TokenSums& sums, unsigned lane) {
 #pragma unroll
     for (int i = 0; i < TILES; ++i) {
       narrow(of[i], sums[2 * i], sums[2 * i + 1]);
 #pragma unroll
       for (int n = 0; n < 4; ++n)
         of[i][n] = times(of[i][n], *reinterpret_cast<const unsigned*>(&stage.norms[i * TILE + n / 2 * 8 + lane % 4 * 2]));
-      store_transposed(shared_address(rows) + in_bands(i * TILE + lane / 16 * 8 + lane % 8, 2 * warp + lane / 8 % 2), of[i]);
     }
-    __syncwarp();
+  }
+  // In the places of their values.
+  __device__ __forceinline__ void store(Stage& stage, int warp, unsigned lane) const {
 #pragma unroll
-    for (int i = 0; i < TILES; ++i) {
-      const uint4 x = *reinterpret_cast<const uint4*>(rows + in_bands(i * TILE + lane % 16, 2 * warp + lane / 16));
-      of[i][0] = x.x, of[i][1] = x.y, of[i][2] = x.z, of[i][3] = x.w;
-    }
-    keep_in_place(of);
+    for (int i = 0; i < TILES; ++i)
+      store_transposed(
+          shared_address(stage.bands[0].values) + in_bands(i * TILE + lane / 16 * 8 + lane % 8, 2 * warp + lane / 8 % 2), of[i]);
   }
-  // Arrives for the warp, once all of its lanes have loaded their part: what they wait for is which lane it is. Else copies into the
-  // place could come before the loads are done, for an arrival alone waits for none.
-  __device__ __forceinline__ void leave(Barrier& empty, unsigned lane) const {
-    static_assert(TILES == 2, "the last load of each tile");
-    if (lane == static_cast<unsigned>(__all_sync(ALL_LANES, (of[0][0] & of[1][0]) == 0x7fff7fffu))) arrive(empty);
-  }
-  // To memory, from `to` on those of the first token, of which so many are wanted.
-  __device__ __forceinline__ void send(__nv_bfloat16* to, int tokens, unsigned lane) const {
+  // To memory, those of the last step: after it another sequence may have tokens.
+  __device__ __forceinline__ void send(const Item& item, const Stage& stage, int warp, unsigned lane) const {
+    const int first = (item.steps() - 1) * TOKENS;
+    __nv_bfloat16* const to =
+        item.output + (static_cast<long long>(item.begin + first) * GDN_H + item.head) * GDN_V + warp * TILE + lane / 16 * 8;
 #pragma unroll
     for (int i = 0; i < TILES; ++i) {
       const int token = i * TILE + lane % 16;
-      store_if(token < tokens, to + static_cast<long long>(token) * (GDN_H * GDN_V) + lane / 16 * 8, of[i]);
+      const uint4 x = *reinterpret_cast<const uint4*>(stage.bands[0].values + in_bands(token, 2 * warp + lane / 16));
+      if (first + token < item.tokens) *reinterpret_cast<uint4*>(to + static_cast<long long>(token) * (GDN_H * GDN_V)) = x;
     }
   }
 };
 
-// The state times keys or queries.
-__device__ __forceinline__ void multiply_state(TokenSums& sums, const Operand (&s)[KEY_TILES], const char* first) {
-  const Matrix rows = matrix(first);
+// By a warpgroup: its band of a step's outputs to memory, out of the places of their values. One lane asks for the copy, without a
+// branch, so that it goes between products.
+struct Sender {
+  const TensorMap* map;
+  int band, head;
+  bool speaks;
+
+  __device__ __forceinline__ Sender(const Item& item, int warp, unsigned lane)
+      : map(item.outputs), band(warp / GROUP_WARPS), head(item.head), speaks(warp % GROUP_WARPS == 0 && lane == 0) {}
+  // What all lanes of the warpgroup have stored before.
+  __device__ __forceinline__ void send(const Stage& stage, int token, bool is_wanted) const {
+    fence_async_proxy();
+    synchronise_rows(band);
+    asm volatile(
+        "{ .reg .pred one; setp.ne.b32 one, %5, 0;\n"
+        "@one cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];\n"
+        "cp.async.bulk.commit_group; }" ::"l"(map),
+        "r"(band * BAND), "r"(head), "r"(token), "r"(shared_address(stage.bands[band].values)),
+        "r"(static_cast<int>(speaks && is_wanted))
+        : "memory");
+  }
+  // Arrives for the warpgroup once the copy has read them. All of the stage was read before they were stored.
+  __device__ __forceinline__ void leave(Barrier& empty) const {
+    asm volatile(
+        "{ .reg .pred one; setp.ne.b32 one, %1, 0;\n"
+        "cp.async.bulk.wait_group.read 0;\n"
+        "@one mbarrier.arrive.shared::cta.b64 _, [%0]; }" ::"r"(shared_address(&empty)),
+        "r"(static_cast<int>(speaks))
+        : "memory");
+  }
+};
+
+// The state times keys, and times queries.
+__device__ __forceinline__ void multiply_state(TokenSums& of_keys, TokenSums& of_queries, const Operand (&s)[KEY_TILES],
+                                               const Stage& stage) {
+  static_assert(sizeof(Band::keys) == TOKENS * BAND_BYTES, "queries' rows follow those of keys");
+  const Matrix rows = matrix(stage.bands[0].keys);
 #pragma unroll
   for (int k = 0; k < KEY_TILES; ++k) {
     const unsigned long long right = rows.descriptor(in_bands(0, 2 * k));
     if (k == 0)
-      multiply_tokens<false>(sums, s[k], right);
+      multiply_both<false>(of_keys, of_queries, s[k], right);
     else
-      multiply_tokens<true>(sums, s[k], right);
+      multiply_both<true>(of_keys, of_queries, s[k], right);
   }
 }
 
-// What a step's tokens give, times a matrix of them, whose pieces begin at Piece.
-template <int Piece, bool Adds>
+// A warpgroup's values times T.
+__device__ __forceinline__ void multiply_values(TokenSums& sums, const Stage& stage, int group) {
+  const Matrix values = matrix(stage.bands[group].values), solved = matrix(stage.solved);
+#pragma unroll
+  for (int i = 0; i < TILES; ++i) {
+    const unsigned long long left = values.descriptor(i * (TILE * BAND_BYTES)), right = solved.descriptor(banded<TOKENS>(0, 2 * i));
+    if (i == 0)
+      multiply_tokens<false, true>(sums, left, right);
+    else
+      multiply_tokens<true, true>(sums, left, right);
+  }
+}
+
+// What a step's tokens give, times a matrix of them, whose pieces begin at Piece; added to the sums.
+template <int Piece>
 __device__ __forceinline__ void multiply_square(TokenSums& sums, const Operand (&x)[TILES], const Square& square) {
   const Matrix rows = matrix(square);
 #pragma unroll
   for (int i = 0; i < TILES; ++i) {
     const unsigned long long right = rows.descriptor(banded<TOKENS>(0, Piece + 2 * i));
-    if (i == 0)
-      multiply_tokens<Adds>(sums, x[i], right);
-    else
-      multiply_tokens<true>(sums, x[i], right);
+    multiply_tokens<true>(sums, x[i], right);
   }
 }
 
@@ -138,17 +177,27 @@ struct Bringer {
 // By a warp of the two warpgroups: its 16 rows of the state over the steps, of which there is one.
 __device__ __forceinline__ void carry(State& s, FusedMemory& memory, const Bringer& bringer, const Item& item, int warp, unsigned lane) {
   GDNBENCH_PHASES_BEGIN();
-  const int steps = bringer.steps, silent = item.silent;
-  __nv_bfloat16* to = item.output + (static_cast<long long>(item.begin - TOKENS) * GDN_H + item.head) * GDN_V + warp * TILE;
-  TokenSums sums, outputs = {};
+  const int steps = bringer.steps, silent = item.silent, begin = item.begin, group = warp / GROUP_WARPS;
+  const Sender sender(item, warp, lane);
+  TokenSums outputs = {};
+  Factors<0, GDN_K> since;
+  int2 is_small;
+  const auto load_ahead = [&](int step) {
+    const Stage& stage = memory.stages[uniform(step % STAGES)];
+    wait(memory.full[uniform(step % STAGES)], step / STAGES % 2);
+    is_small = *reinterpret_cast<const int2*>(stage.is_small);
+    since.load(stage.since, lane);
+  };
   const auto take = [&](int step, bool shows) {
     const int place = uniform(step % STAGES), last = uniform((step + STAGES - 1) % STAGES);
     const Stage& stage = memory.stages[place];
-    Operand begun[KEY_TILES], values[TILES], x[TILES];
-    wait(memory.full[place], step / STAGES % 2);
-    GDNBENCH_PHASE(full);
-    const int2 is_small = *reinterpret_cast<const int2*>(stage.is_small);
-    const Factors<0, GDN_K> since(stage.since, lane);
+    Operand begun[KEY_TILES], x[TILES];
+    TokenSums sums, reads, taken;
+    fence_warpgroup();
+    multiply_values(taken, stage, group);
+    commit_group();
+    Shown shown;
+    if (shows) shown.narrow_outputs(memory.stages[last], outputs, lane);
     if (uniform(is_small.x | is_small.y)) {
       if (uniform(is_small.x)) Factors<0, BAND>(stage.before, lane).scale(s);
       if (uniform(is_small.y)) Factors<BAND, GDN_K>(stage.before, lane).scale(s);
@@ -157,38 +206,34 @@ __device__ __forceinline__ void carry(State& s, FusedMemory& memory, const Bring
 #pragma unroll
     for (int k = 0; k < KEY_TILES; ++k) narrow(begun[k], s[2 * k], s[2 * k + 1]);
     keep_in_place(begun);
+    if (shows) keep_in_place(shown.of);
     GDNBENCH_PHASE(narrow);
     fence_warpgroup();
-    multiply_state(sums, begun, stage.bands[0].keys);
+    multiply_state(sums, reads, begun, stage);
     commit_group();
-    Shown shown;
-    if (shows) shown.turn(memory.stages[last], outputs, warp, lane);
-    keep_in_place(outputs);
-#pragma unroll
-    for (int i = 0; i < TILES; ++i)
-      load_matrices_transposed(values[i], shared_address(stage.bands[0].values) +
-                                              in_bands(i * TILE + lane / 16 * 8 + lane % 8, 2 * warp + lane / 8 % 2));
-    keep_in_place(values);
-    if (shows) shown.leave(memory.empty[last], lane);
+    if (shows) {
+      shown.store(memory.stages[last], warp, lane);
+      sender.send(memory.stages[last], begin + (step - 1) * TOKENS, step > silent);
+    }
     GDNBENCH_PHASE(show);
     wait_for_groups<0>();
-    keep_in_place(sums);
+    keep_in_place(sums), keep_in_place(reads), keep_in_place(taken);
+    // Apart from the sums of what follows: ptxas would wait for each product.
+#pragma unroll
+    for (int n = 0; n < TOKENS / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) outputs[n][i] = reads[n][i];
     GDNBENCH_PHASE(read);
     narrow_sums(x, sums);
     keep_in_place(x);
-    // Products of outputs run while what the chain goes on with is narrowed.
     fence_warpgroup();
-    multiply_square<0, false>(sums, values, stage.solved);
-    multiply_square<BESIDE, true>(sums, x, stage.solved);
+    multiply_square<BESIDE>(taken, x, stage.solved);
     commit_group();
-    multiply_state(outputs, begun, stage.bands[0].queries);
-    commit_group();
-    if (shows) shown.send(to, step > silent ? TOKENS : 0, lane);
-    to += TOKENS * GDN_H * GDN_V;
-    wait_for_groups<1>();
-    keep_in_place(sums);
+    synchronise_rows(group);  // values have been read, for whose places the next step has outputs
+    wait_for_groups<0>();
+    keep_in_place(taken);
     GDNBENCH_PHASE(take);
-    narrow_sums(x, sums);
+    narrow_sums(x, taken);
     keep_in_place(x);
     keep_in_place(s);
     fence_warpgroup();
@@ -196,12 +241,15 @@ __device__ __forceinline__ void carry(State& s, FusedMemory& memory, const Bring
 #pragma unroll
     for (int i = 0; i < TILES; ++i) multiply<true, true>(s, x[i], earlier.descriptor(i * (TILE * BAND_BYTES)));
     commit_group();
-    multiply_square<0, true>(outputs, x, stage.products);
+    multiply_square<0>(outputs, x, stage.products);
     commit_group();
     if (shows) {
+      sender.leave(memory.empty[last]);
       wait(memory.empty[last], (step - 1) / STAGES % 2);
       bringer.bring(memory, step - 1 + STAGES, lane);
     }
+    load_ahead(min(step + 1, steps - 1));
+    GDNBENCH_PHASE(full);
     wait_for_groups<1>();
     keep_in_place(s);
     GDNBENCH_PHASE(write);
@@ -209,14 +257,17 @@ __device__ __forceinline__ void carry(State& s, FusedMemory& memory, const Bring
     keep_in_place(outputs);
     GDNBENCH_PHASE(last);
   };
+  load_ahead(0);
+  GDNBENCH_PHASE(full);
   take(0, false);
 #pragma unroll 1
   for (int step = 1; step < steps; ++step) take(step, true);
   Stage& last = memory.stages[(steps - 1) % STAGES];
   Factors<0, GDN_K>(last.rest, lane).scale(s);
   Shown shown;
-  shown.turn(last, outputs, warp, lane);
-  shown.send(to, steps > silent ? item.tokens - (steps - 1) * TOKENS : 0, lane);
+  shown.narrow_outputs(last, outputs, lane), shown.store(last, warp, lane);
+  __syncwarp();
+  if (steps > silent) shown.send(item, last, warp, lane);
 }
 
 // A state's rows of a warp, where an item begins.

@@ -35,8 +35,8 @@ __device__ __forceinline__ int warm_up(float2 (&lost)[SEARCHED][PAIRS], const __
 
 // By a block: an item by its number, of which those of a segment's heads follow each other.
 __device__ __forceinline__ void find_item(Item& item, FusedMemory& memory, const Tensors& in, const __nv_bfloat16* g,
-                                          const float* state, float* new_state, __nv_bfloat16* output, const long long* cu_seqlens,
-                                          int sequences, int size, int number) {
+                                          const float* state, float* new_state, __nv_bfloat16* output, const TensorMap& outputs,
+                                          const long long* cu_seqlens, int sequences, int size, int number) {
   const int head = number % GDN_H;
   const Segment segment = find_segment(cu_seqlens, sequences, number / GDN_H, size, threadIdx.x % WARP);
   const int first = static_cast<int>(cu_seqlens[segment.sequence]), end = static_cast<int>(cu_seqlens[segment.sequence + 1]);
@@ -48,7 +48,7 @@ __device__ __forceinline__ void find_item(Item& item, FusedMemory& memory, const
   const size_t at = (static_cast<size_t>(segment.sequence) * GDN_H + head) * (GDN_V * GDN_K);
   item.state = warm > 0 ? nullptr : state + at;
   item.new_state = last == end ? new_state + at : nullptr;
-  item.output = output;
+  item.output = output, item.outputs = &outputs;
   item.head = head;
   item.silent = warm > 0 ? warm : before;
   item.begin = begin - item.silent * TOKENS;
@@ -64,14 +64,14 @@ extern "C" __global__ void __launch_bounds__(kda::FUSED_THREADS, 1)
                 const __nv_bfloat16* __restrict__ g, const __nv_bfloat16* __restrict__ b, const float* __restrict__ A_log,
                 const float* __restrict__ dt_bias, const float* __restrict__ state, const long long* __restrict__ cu_seqlens,
                 const float scale, const float lower_bound, __nv_bfloat16* __restrict__ output, float* __restrict__ new_state,
-                const long long sequences, const long long chunks) {
+                const __grid_constant__ gdn::TensorMap outputs, const long long sequences, const long long chunks) {
   using namespace kda;
   extern __shared__ __align__(1024) char bytes[];
   FusedMemory& memory = *reinterpret_cast<FusedMemory*>(bytes);
   const Tensors in = {&queries, &keys, &values, &gates, b, A_log, dt_bias, scale, lower_bound};
-  if (threadIdx.x == 0) prefetch(queries), prefetch(keys), prefetch(gates), prefetch(values), memory.initialise();
+  if (threadIdx.x == 0) prefetch(queries), prefetch(keys), prefetch(gates), prefetch(values), prefetch(outputs), memory.initialise();
   __shared__ Item item;
-  find_item(item, memory, in, g, state, new_state, output, cu_seqlens, static_cast<int>(sequences),
+  find_item(item, memory, in, g, state, new_state, output, outputs, cu_seqlens, static_cast<int>(sequences),
             segment_chunks(static_cast<int>(chunks), MOST_SEGMENTS), blockIdx.x);
   __syncthreads();
   work(memory, in, item, [&](const State& s, int warp, unsigned lane) {

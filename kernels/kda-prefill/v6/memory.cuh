@@ -62,7 +62,7 @@ struct FusedMemory {
       gdn::initialise(come[i], CARRIERS);
       gdn::initialise(decayed[i], BANDS);
       gdn::initialise(full[i], GROUP_WARPS);
-      gdn::initialise(empty[i], CARRIERS);
+      gdn::initialise(empty[i], BANDS);
     }
     fence_async_proxy();
   }
@@ -78,18 +78,19 @@ struct Tensors {
 
 // A range of a sequence's tokens and what becomes of it. All threads of a block know it.
 struct Item {
-  const float* state;       // [V, K] that it begins with; null for zeros, or for I
-  float* new_state;         // where the last one goes, or null
-  __nv_bfloat16* output;    // [T, H, V], of all tokens
-  int head, begin, tokens;  // the first token by its number among all; not a token is one, too
-  int silent;               // steps at first whose outputs nobody wants
-  bool is_transition;       // begins with I and writes no values: outputs and states are what a state is multiplied with
+  const float* state;        // [V, K] that it begins with; null for zeros, or for I
+  float* new_state;          // where the last one goes, or null
+  __nv_bfloat16* output;     // [T, H, V], of all tokens,
+  const TensorMap* outputs;  // and as boxes
+  int head, begin, tokens;   // the first token by its number among all; not a token is one, too
+  int silent;                // steps at first whose outputs nobody wants
+  bool is_transition;        // begins with I and writes no values: outputs and states are what a state is multiplied with
 
   __device__ __forceinline__ int steps() const { return (tokens + TOKENS - 1) / TOKENS; }
 };
 
-#define KDA_SUM(n) "+f"(sums[n][0]), "+f"(sums[n][1]), "+f"(sums[n][2]), "+f"(sums[n][3])
-#define KDA_SUMS KDA_SUM(0), KDA_SUM(1), KDA_SUM(2), KDA_SUM(3)
+#define KDA_SUM(of, n) "+f"(of[n][0]), "+f"(of[n][1]), "+f"(of[n][2]), "+f"(of[n][3])
+#define KDA_SUMS(of) KDA_SUM(of, 0), KDA_SUM(of, 1), KDA_SUM(of, 2), KDA_SUM(of, 3)
 
 // Sums [64, 32] of A [64, 16] and B [16, 32], whose columns are rows in shared memory; added to the sums if Adds.
 template <bool Adds>
@@ -98,19 +99,31 @@ __device__ __forceinline__ void multiply_tokens(TokenSums& sums, const Operand& 
       "{ .reg .pred adds; setp.ne.b32 adds, %21, 0;\n"
       "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, {%16, %17, %18, %19}, %20, adds, 1, 1, 0; }"
-      : KDA_SUMS
+      : KDA_SUMS(sums)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(static_cast<int>(Adds)));
 }
 
-// The same with A, too, in shared memory.
-template <bool Adds>
+// The same with A, too, in shared memory; its columns are rows there if IsTransposed.
+template <bool Adds, bool IsTransposed = false>
 __device__ __forceinline__ void multiply_tokens(TokenSums& sums, unsigned long long a, unsigned long long b) {
   asm volatile(
       "{ .reg .pred adds; setp.ne.b32 adds, %18, 0;\n"
       "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, adds, 1, 1, 0, 0; }"
-      : KDA_SUMS
-      : "l"(a), "l"(b), "n"(static_cast<int>(Adds)));
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, adds, 1, 1, %19, 0; }"
+      : KDA_SUMS(sums)
+      : "l"(a), "l"(b), "n"(static_cast<int>(Adds)), "n"(static_cast<int>(IsTransposed)));
+}
+
+// Sums [64, 64] of A [64, 16] and B [16, 64], those of its last columns apart.
+template <bool Adds>
+__device__ __forceinline__ void multiply_both(TokenSums& sums, TokenSums& others, const Operand& a, unsigned long long b) {
+  asm volatile(
+      "{ .reg .pred adds; setp.ne.b32 adds, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+      "%24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, adds, 1, 1, 0; }"
+      : KDA_SUMS(sums), KDA_SUMS(others)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(static_cast<int>(Adds)));
 }
 
 #undef KDA_SUMS

@@ -45,7 +45,7 @@ kernel = CudaKernel(
             arguments=(
                 *(rows("q"), rows("k"), rows("g"), rows("v")),
                 *("g", "b", "A_log", "dt_bias", "state", "cu_seqlens", "scale", "lower_bound"),
-                *("output", "new_state", "N", "CHUNKS"),
+                *("output", "new_state", rows("output"), "N", "CHUNKS"),
             ),
         ),
     ),

@@ -69,6 +69,7 @@ struct Origin {
   const float* state;
   float* new_state;
   __nv_bfloat16 *output, *reads;
+  const TensorMap *outputs, *reads_boxes;
   const long long* cu_seqlens;
   int sequences;
   Scratch scratch;
@@ -123,7 +124,7 @@ __device__ __forceinline__ bool find_item(Item& item, FusedMemory& memory, const
   if (place >= 0 && !is_transition) from.scratch.composed[at] = 0;
   if (place >= 0) item.new_state = from.scratch.states + static_cast<size_t>(at) * HEAD_STATE;
   if (is_transition) item.new_state = reinterpret_cast<float*>(from.scratch.transitions + at);
-  item.output = is_transition ? from.reads : from.output;
+  item.output = is_transition ? from.reads : from.output, item.outputs = is_transition ? from.reads_boxes : from.outputs;
   item.head = head, item.begin = begin + first * TOKENS, item.tokens = min(end - begin, last * TOKENS) - first * TOKENS;
   item.silent = silent;
   item.is_transition = is_transition;
@@ -146,6 +147,7 @@ extern "C" __global__ void __launch_bounds__(kda::FUSED_THREADS, 1)
                 const __nv_bfloat16* __restrict__ g, const __nv_bfloat16* __restrict__ b, const float* __restrict__ A_log,
                 const float* __restrict__ dt_bias, const float* __restrict__ state, const long long* __restrict__ cu_seqlens,
                 const float scale, const float lower_bound, __nv_bfloat16* __restrict__ output, float* __restrict__ new_state,
+                const __grid_constant__ gdn::TensorMap outputs, const __grid_constant__ gdn::TensorMap reads_boxes,
                 __nv_bfloat16* __restrict__ reads, float* __restrict__ states, kda::Transition* __restrict__ transitions,
                 int* __restrict__ remembers, int* __restrict__ composed, const long long sequences) {
   using namespace kda;
@@ -156,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(kda::FUSED_THREADS, 1)
   if (threadIdx.x == 0) prefetch(queries), prefetch(keys), prefetch(gates), prefetch(values), memory.initialise();
   __shared__ Item item;
   if (!find_item(item, memory, in, g,
-                 {state, new_state, output, reads, cu_seqlens, static_cast<int>(sequences), {states, transitions, remembers, composed}}))
+                 {state, new_state, output, reads, &outputs, &reads_boxes, cu_seqlens, static_cast<int>(sequences), {states, transitions, remembers, composed}}))
     return;
   fence_async_proxy();  // of what lay in the places of tokens
   __syncthreads();

@@ -128,7 +128,8 @@ kernel = CudaKernel(
             arguments=(
                 *(rows("q"), rows("k"), rows("g"), rows("v")),
                 *("g", "b", "A_log", "dt_bias", "state", "cu_seqlens", "scale", "lower_bound"),
-                *("output", "new_state", "reads", "states", "transitions", "remembers", "composed", "N"),
+                *("output", "new_state", rows("output"), rows("reads"), "reads"),
+                *("states", "transitions", "remembers", "composed", "N"),
             ),
         ),
         CudaLaunch(
