@@ -33,27 +33,42 @@ __device__ __forceinline__ int warm_up(float2 (&lost)[SEARCHED][PAIRS], const __
   return 0;
 }
 
-// By a block: an item by its number, of which those of a segment's heads follow each other.
+// By a block: an item by its number, of which those of a segment's heads follow each other. Most heads that forget do so within a
+// step: tokens of the first two steps are asked for as if this one did, while its gates are looked at.
 __device__ __forceinline__ void find_item(Item& item, FusedMemory& memory, const Tensors& in, const __nv_bfloat16* g,
                                           const float* state, float* new_state, __nv_bfloat16* output, const TensorMap& outputs,
                                           const long long* cu_seqlens, int sequences, int size, int number) {
-  const int head = number % GDN_H;
-  const Segment segment = find_segment(cu_seqlens, sequences, number / GDN_H, size, threadIdx.x % WARP);
+  const unsigned lane = threadIdx.x % WARP;
+  const int head = number % GDN_H, warp = uniform(static_cast<int>(threadIdx.x) / WARP);
+  const Segment segment = find_segment(cu_seqlens, sequences, number / GDN_H, size, lane);
   const int first = static_cast<int>(cu_seqlens[segment.sequence]), end = static_cast<int>(cu_seqlens[segment.sequence + 1]);
   const int begin = first + segment.first * CHUNK, last = min(begin + size * CHUNK, end), before = segment.first * STEPS;
-  int warm = 0;
-  if (before > 0)
-    warm = warm_up(*reinterpret_cast<float2(*)[SEARCHED][PAIRS]>(memory.stages), g, in, head, begin, min(before, MOST_WARM));
-  if (threadIdx.x != 0) return;
   const size_t at = (static_cast<size_t>(segment.sequence) * GDN_H + head) * (GDN_V * GDN_K);
-  item.state = warm > 0 ? nullptr : state + at;
-  item.new_state = last == end ? new_state + at : nullptr;
-  item.output = output, item.outputs = &outputs;
-  item.head = head;
-  item.silent = warm > 0 ? warm : before;
-  item.begin = begin - item.silent * TOKENS;
-  item.tokens = last - item.begin;
-  item.is_transition = false;
+  const auto begin_item = [&](int warm) {  // or with the sequence, if it is none
+    if (threadIdx.x == 0) {
+      item.state = warm > 0 ? nullptr : state + at;
+      item.new_state = last == end ? new_state + at : nullptr;
+      item.output = output, item.outputs = &outputs;
+      item.head = head;
+      item.silent = warm > 0 ? warm : before;
+      item.begin = begin - item.silent * TOKENS;
+      item.tokens = last - item.begin;
+      item.is_transition = false;
+    }
+    __syncthreads();
+  };
+  const int guess = min(before, 1);
+  begin_item(guess);
+  if (warp < CARRIERS) ask_for_first(Bringer(in, item, warp), memory, lane);
+  if (before == 0) return;
+  const int warm = warm_up(*reinterpret_cast<float2(*)[SEARCHED][PAIRS]>(&memory.stages[STAGES - 1]), g, in, head, begin,
+                           min(before, MOST_WARM));
+  fence_async_proxy();  // of what lay in a stage's place
+  __syncthreads();
+  if (warm == guess) return;
+  forget_first(memory, warp < CARRIERS, lane);
+  begin_item(warm);
+  if (warp < CARRIERS) ask_for_first(Bringer(in, item, warp), memory, lane);
 }
 
 }  // namespace kda
@@ -73,8 +88,8 @@ extern "C" __global__ void __launch_bounds__(kda::FUSED_THREADS, 1)
   __shared__ Item item;
   find_item(item, memory, in, g, state, new_state, output, outputs, cu_seqlens, static_cast<int>(sequences),
             segment_chunks(static_cast<int>(chunks), MOST_SEGMENTS), blockIdx.x);
-  __syncthreads();
-  work(memory, in, item, [&](const State& s, int warp, unsigned lane) {
+  const auto leave = [&](const State& s, int warp, unsigned lane) {
     if (item.new_state != nullptr) store_state(item.new_state + warp * TILE * GDN_K, s, lane);
-  });
+  };
+  work(memory, in, item, leave, true);
 }

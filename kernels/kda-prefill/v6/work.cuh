@@ -5,10 +5,27 @@
 
 namespace kda {
 
-// By a block, whose memory is initialised: an item, which lies in shared memory. `leave` takes what a warp that carries is left with:
-// its rows of the state.
+// By a warp that carries: those of all blocks come at once, the first ones before others.
+__device__ __forceinline__ void ask_for_first(const Bringer& bringer, FusedMemory& memory, unsigned lane) {
+  for (int step = 0; step < PREPARERS; ++step) bringer.bring(memory, step, lane);
+}
+
+// By a block, which synchronises after it: as if they had not been asked for. A second phase of the barriers, which expects nothing,
+// leaves their parity as it was.
+__device__ __forceinline__ void forget_first(FusedMemory& memory, bool has_asked, unsigned lane) {
+  for (int step = 0; step < PREPARERS; ++step) wait(memory.come[step], 0);
+  __syncthreads();
+  for (int step = 0; step < PREPARERS; ++step) {
+    if (has_asked && lane == 0) arrive(memory.come[step]);
+    wait(memory.come[step], 1);
+  }
+}
+
+// By a block, whose memory is initialised: an item, which lies in shared memory, and whose first tokens may have been asked for.
+// `leave` takes what a warp that carries is left with: its rows of the state.
 template <class Leave>
-__device__ __forceinline__ void work(FusedMemory& memory, const Tensors& in, const Item& item, const Leave& leave) {
+__device__ __forceinline__ void work(FusedMemory& memory, const Tensors& in, const Item& item, const Leave& leave,
+                                     bool has_asked = false) {
   const unsigned lane = threadIdx.x % WARP;
   const int warp = uniform(static_cast<int>(threadIdx.x) / WARP);
   if (warp >= CARRIERS) {
@@ -18,8 +35,7 @@ __device__ __forceinline__ void work(FusedMemory& memory, const Tensors& in, con
   }
   take_registers<176>();
   const Bringer bringer(in, item, warp);
-  // Those of all blocks come at once: the first ones before others.
-  for (int step = 0; step < PREPARERS; ++step) bringer.bring(memory, step, lane);
+  if (!has_asked) ask_for_first(bringer, memory, lane);
   State s;
   begin_state(s, item, warp, lane);
   if (item.tokens > 0) wait(memory.come[0], 0);
