@@ -198,3 +198,41 @@ COPIES = r"""
 def test_a_cluster_knows_for_which_copies_its_blocks_have_waited(awaited, races):
     found = findings(source(COPIES, awaited=awaited), np.zeros(4, dtype=np.float32), 0, blocks=(4, 1, 1))
     assert {kind for kind, _, _ in found} == ({"RACE"} if races else set()), found
+
+
+# Each block copies four numbers, once they are shown to copies, into the next block, whose threads wait for them.
+SENDING = """
+  __shared__ alignas(16) float sent[4], come[4];
+  __shared__ unsigned long long bar;
+  unsigned at = (unsigned)__cvta_generic_to_shared(&bar), next = (rank + 1) % blocks;
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared.b64 [%0], 1; fence.mbarrier_init.release.cluster;" :: "r"(at) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 16;" :: "r"(at) : "memory");
+  }
+  if (threadIdx.x < 4) sent[threadIdx.x] = 10.f * rank + threadIdx.x;
+  SHOWN
+  arrive(); wait();
+  if (threadIdx.x == 0)
+    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], 16, [%2];" ::
+        "r"(there(come, next)), "r"((unsigned)__cvta_generic_to_shared(sent)), "r"(there((float*)&bar, next)));
+  AWAITED
+  if (threadIdx.x < 4) a[blockIdx.x * 4 + threadIdx.x] = come[threadIdx.x];
+  arrive(); wait();
+"""
+AWAITED = """asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;"
+                          "@!done bra again; }" :: "r"(at) : "memory");"""
+SHOWN = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
+
+
+@pytest.mark.parametrize(
+    ("shown", "awaited", "text"),
+    [(SHOWN, AWAITED, ""), ("", AWAITED, "no `fence.proxy.async`"), (SHOWN, "", "without waiting for the copy")],
+)
+def test_a_block_copies_into_the_next_one(shown, awaited, text):
+    a = np.zeros((8, 4), dtype=np.float32)
+    body = source(SENDING, shown=shown, awaited=awaited)
+    found, _ = run(body, a, 0, blocks=(8, 1, 1), threads=32)
+    assert text in str(found) and bool(text) == bool(found)
+    if awaited:
+        senders = (np.arange(8) - 1) % CLUSTER
+        np.testing.assert_array_equal(a, 10 * senders[:, None] + np.arange(4))

@@ -186,6 +186,16 @@ class Memory:
                 conflict = part.segment.shadow.copy(touch, None if bulk is None else bulk[part.rows])
                 self._note_race(conflict, part, access, "copies over")
 
+    def receive(self, access: Access, values: Array, transaction: int) -> None:
+        """Writes to shared memory what a bulk copy brings from another block; `values` has the shape (n, count)."""
+        for part in self._parts("shared", access, "writes"):
+            part.segment.data[self._elements(part, access)] = values[part.rows]
+            touch = self._touch(part, access)
+            if part.segment.written is not None:
+                part.segment.written[touch.granules] = True
+            if part.segment.shadow is not None:
+                part.segment.shadow.receive(touch, transaction)
+
     def settle(self) -> None:
         """Reports what only the end of the run shows, such as races of strong accesses whose bytes were no flags."""
         if self._peers is not None:

@@ -163,6 +163,10 @@ class Shadow:
             self._note_writer(touch, transactions, BULK_COPY)
         return conflict
 
+    def receive(self, touch: Touch, transaction: int) -> None:
+        """Records what another block copies here, at a time that this block's threads need not know."""
+        self._note_writer(touch, np.full(len(touch.lanes), transaction), BULK_COPY)
+
     def _note_writer(self, touch: Touch, owners: IntArray, copy: int) -> None:
         granules = touch.granules
         self._writer[granules], self._write_time[granules] = owners[:, None], touch.ordering.now

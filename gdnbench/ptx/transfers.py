@@ -19,7 +19,7 @@ from gdnbench.ptx.arithmetic import compute
 from gdnbench.ptx.machine import Handler, Machine
 from gdnbench.ptx.numbers import BITS, DTYPES, Array, IntArray
 from gdnbench.ptx.program import NO_LINE, WIDTHS, Fault, Operand, PtxInstruction, unknown
-from gdnbench.ptx.segments import Access, MappedTensor
+from gdnbench.ptx.segments import PEER_BITS, Access, MappedTensor
 from gdnbench.ptx.waiting import arrive_after_copies, check_shown
 from gdnbench.ptx.warpgroups import PIECE_BYTES
 
@@ -167,6 +167,8 @@ def _bulk(machine: Machine, instruction: PtxInstruction) -> None:
         (_store_boxes if "bulk_group" in words else _load_boxes)(machine, instruction)
     elif "global" in words and instruction.has(_COMPLETES):
         _bulk_in(machine, instruction)
+    elif words == ("async", "bulk", "shared__cluster", "shared__cta", _COMPLETES):
+        _bulk_to_block(machine, instruction)
     elif "bulk_group" in words:
         _bulk_out(machine, instruction)
     else:
@@ -183,6 +185,26 @@ def _bulk_in(machine: Machine, instruction: PtxInstruction) -> None:
     for rows in _one_a_block(machine.block[machine.lanes], sizes):
         pieces = sources[rows, None], targets[rows, None], sizes[rows, None]
         _copy_pieces(machine, instruction, machine.lanes[rows], barriers[rows], pieces, int(sizes[rows[0]]))
+    machine.mbarriers_changed()
+
+
+def _bulk_to_block(machine: Machine, instruction: PtxInstruction) -> None:
+    """Copies into a block of the cluster, one copy a lane, at once, with which a phase of an mbarrier there ends."""
+    target, source, size, barrier = instruction.operands[:4]
+    targets, sources, sizes = machine.shared_addresses(target), machine.shared_addresses(source), machine.integers(size)
+    _check_multiples(machine, [targets, sources, sizes], LEAST_BULK_BYTES, _BULK_RULE)
+    ranks, within = (targets >> PEER_BITS) - 1, (1 << PEER_BITS) - 1
+    to = np.where(ranks < 0, machine.lanes, machine.in_cluster(machine.lanes, ranks))
+    targets, barriers, blocks = targets & within, machine.shared_addresses(barrier) & within, machine.block[to]
+    check_shown(machine, instruction, to, barriers)
+    for row, nbytes in enumerate(sizes.tolist()):
+        one, at, block = slice(row, row + 1), int(barriers[row]), int(blocks[row])
+        reads = Access(machine.lanes[one], sources[one], 1, nbytes, machine.step, instruction)
+        phase = int(machine.mbarrier(at).phase[block])
+        values = machine.memory.begin_read(reads)[0]
+        writes = replace(reads, lanes=to[one], addresses=targets[one])
+        machine.memory.receive(writes, values, machine.ordering.begin_transaction(block, at, phase))
+        machine.mbarrier(at).expect(blocks[one], np.full(1, -nbytes))
     machine.mbarriers_changed()
 
 
