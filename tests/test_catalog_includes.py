@@ -40,7 +40,7 @@ def copied(tmp_path_factory):
 @pytest.mark.parametrize(
     ("header", "kernels"),
     [
-        ("include/gdn/cluster.cuh", "fp8-gemm-pos-v3 kda-layer-v2"),
+        ("include/gdn/cluster.cuh", "fp8-gemm-pos-v3 kda-layer-v2 kda-prefill-v8"),
         (
             "include/gdn/products.cuh",
             "fp8-gemm-pos-v1 fp8-gemm-pos-v2 fp8-gemm-pos-v3 fp8-gemm-pos-v4 "
@@ -56,7 +56,7 @@ def copied(tmp_path_factory):
         ("nvfp4-gemv/bytes.cuh", "nvfp4-gemv-v2 nvfp4-gemv-v3"),
         (
             "prefill/segments.cuh",
-            "kda-prefill-v1 kda-prefill-v5 kda-prefill-v6 kda-prefill-v7 prefill-checkpoints-v1 "
+            "kda-prefill-v1 kda-prefill-v5 kda-prefill-v6 kda-prefill-v8 prefill-checkpoints-v1 "
             "prefill-v3 prefill-v4 prefill-v6 prefill-v7 prefill-v8 prefill-v9",
         ),
         ("prefill/triton/kernel.py", "kda-prefill-triton prefill-triton"),

@@ -44,7 +44,6 @@ SPILLING = {
     ("prefill-checkpoints-v1", "gdn_checkpoints", "sm_90"),
     ("fp8-gemm-pos-tma-wide", "fp8_gemm_pos_tma", "sm_100"),
     ("prefill-v6", "gdn_prefill", "sm_90"),
-    ("kda-prefill-v7", "kda_prefill_correct", "sm_90"),
     ("nvfp4-grouped-gemm-v2", "nvfp4_grouped_gemm_v2_multiply", "sm_90"),
     *(("prefill-v9", f"gdn_prefill{more}", "sm_90") for more in ("", "_first")),
 }

@@ -108,7 +108,7 @@ def test_a_library_is_called_so_that_it_computes_the_op(monkeypatch, name, gate)
     assert failures_with(monkeypatch, CATALOG.entries[name], LIBRARIES[name], "typical", axes) == []
 
 
-@pytest.mark.parametrize("name", [f"kda-prefill-{each}" for each in ("cudnn", "v5", "v6", "v7")])
+@pytest.mark.parametrize("name", [f"kda-prefill-{each}" for each in ("cudnn", "v5", "v6", "v8")])
 def test_a_kernel_takes_no_softplus_that_it_would_compute_as_a_bounded_gate(name):
     check = CATALOG.entries[name].kernel.check
     assert not check(OP.workload({"lengths": (64,)}))
@@ -117,10 +117,10 @@ def test_a_kernel_takes_no_softplus_that_it_would_compute_as_a_bounded_gate(name
 
 
 KERNELS = [f"kda-prefill-{each}" for each in ["v1", "v1:WARPS=4:STAGES=2", "triton", "reference"]]
-OF_BOUNDED = ["kda-prefill-v5:PLACES=2", "kda-prefill-v6", *KERNELS]
+OF_BOUNDED = ["kda-prefill-v5:PLACES=2", "kda-prefill-v6", "kda-prefill-v8", *KERNELS]
 CASES = [
     *((each, shape) for shape in ("lengths=3 gate=softplus --quick", "lengths=1 gate=softplus") for each in KERNELS),
-    *((f"kda-prefill-{each}", "lengths=260 gate=bounded --quick") for each in ("v5", "v6", "v7")),
+    *((f"kda-prefill-{each}", "lengths=260 gate=bounded --quick") for each in ("v5", "v6", "v8")),
     *(("kda-prefill-v6", f"lengths=70 gate=bounded --profile={each}") for each in ("production", "saturated")),
     *((each, "lengths=67+0+3 gate=bounded") for each in OF_BOUNDED),
 ]

@@ -8,7 +8,7 @@ from test_kda_prefill import NUMERICS, interpret
 pytestmark = pytest.mark.slow
 
 STEP = 32  # tokens
-CUT = "kda-prefill-v7:BLOCKS=16:FEWEST=1:BEHIND=1"  # into steps
+CUT = "kda-prefill-v8:BLOCKS=16:FEWEST=1:BEHIND=1"  # into steps
 
 
 def lose(t, head, nats, tokens=slice(None)):
@@ -26,13 +26,13 @@ def test_states_come_through_many_segments(scenario):
     interpret((9 * STEP + 5,), scenario, keep, CUT, 2)
 
 
-@pytest.mark.parametrize("rounds", [2, 3])
-def test_heads_that_forget_and_heads_that_remember_are_cut_side_by_side(rounds):
+@pytest.mark.parametrize("first", [16, 24])
+def test_heads_that_forget_and_heads_that_remember_are_cut_side_by_side(first):
     def change(t):
         keep(t)
         lose(t, 0, 0.6)
 
-    interpret((2 * STEP + 1, 0, 6 * STEP, 3), "large-state", change, f"{CUT}:ROUNDS={rounds}", 2)
+    interpret((2 * STEP + 1, 0, 6 * STEP, 3), "large-state", change, f"{CUT}:FIRST_PARTS={first}", 2)
 
 
 @pytest.mark.parametrize("nats", [0.135, 0.25, 0.27])
