@@ -205,9 +205,8 @@ def _lines(
     change = runs.stream if kind is TimeKind.STREAM else runs.kernel
     if not change.same_model:
         return [_other_model(pair, kind, len(ratios))]
-    known = change.effect and change.effect.peers
-    lines = [_taken_out(pair, change, kind)] if known else []
     unknown = [row for row in ratios if not change.effect_on(row[0][0].figure, row[0][1].figure).peers]
+    lines = [_taken_out(pair, change, kind)] if len(unknown) < len(ratios) else []
     if unknown and kind is TimeKind.STREAM:
         lines.append(_unknown_launch(pair, change, len(unknown), len(ratios)))
     if kind is TimeKind.KERNEL:
