@@ -107,10 +107,7 @@ _PANELS = {
     ),
     "Manage": (
         VerbRow("runs", "List stored runs, newest first; also those that were stopped or cannot be read."),
-        VerbRow(
-            "targets",
-            "List the machines that commands can run on: the targets of `gdnbench.toml`.",
-        ),
+        VerbRow("targets", "List the machines that commands can run on: the targets of `gdnbench.toml`."),
         VerbRow("exchange", "Write kernels as files of flashinfer-bench; make kernels of such files."),
         VerbRow("mcp", "Serve the verbs as tools of the Model Context Protocol, for a language model.", "serve:mcp"),
     ),

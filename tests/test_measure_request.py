@@ -43,9 +43,7 @@ def test_sizes_that_are_set_take_the_place_of_a_suites_own():
 
 @pytest.mark.parametrize(
     "axes",
-    [
-        *("8", "B", "B=", "B=x", "B=1.5", "B=1;8", "B=1,,8", "B=8,", "M=64", "b=8", "B=1,HV=8", "=8", "B==8", "B=0x10"),
-    ],
+    [*("8", "B", "B=", "B=x", "B=1.5", "B=1;8", "B=1,,8", "B=8,", "M=64", "b=8", "B=1,HV=8", "=8", "B==8", "B=0x10")],
 )
 def test_a_workload_that_cannot_be_read_is_a_usage_error_with_an_example(axes):
     with pytest.raises(UsageError, match="--shape") as caught:

@@ -94,8 +94,7 @@ def _weights(op: Op, shape: str, suite: str) -> Mapping[Workload, float]:
 @exchange.command("import", cls=Verb)
 def import_files(
     files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE", help="Solutions and their Definition, or the folder of a data set."),
+        list[Path], typer.Argument(metavar="FILE", help="Solutions and their Definition, or the folder of a data set.")
     ],
     to: Annotated[Path, typer.Option(metavar="DIR", help="The folder of kernels to write to, as `kernels/` is.")],
     op: Annotated[str, typer.Option(help="The op whose kernels they become.", autocompletion=complete_ops)],

@@ -272,13 +272,7 @@ def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Ob
 
 
 def interpreting(
-    catalog: Catalog,
-    task: Task,
-    folder: Path,
-    observer: Observer,
-    checked: PreflightVerdicts,
-    *,
-    warm: bool = False,
+    catalog: Catalog, task: Task, folder: Path, observer: Observer, checked: PreflightVerdicts, *, warm: bool = False
 ) -> list[Callable[[threading.Event], None]]:
     """Returns callables that interpret kernels and add verdicts to `checked`, each with a worker for one language.
 

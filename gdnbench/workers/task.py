@@ -131,10 +131,7 @@ class Task:
 
     def passes(self) -> list[Self]:
         """The task of each pass, this one's own the first."""
-        return [
-            replace(self, further=()),
-            *(replace(self, **vars(each), further=()) for each in self.further),
-        ]
+        return [replace(self, further=()), *(replace(self, **vars(each), further=()) for each in self.further)]
 
     def is_last(self, position: int) -> bool:
         """Whether the round at a position of `order` is the last of the pass."""

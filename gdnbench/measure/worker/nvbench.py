@@ -24,13 +24,7 @@ from gdnbench.model.status import Status
 from gdnbench.store.journal import BURN_IN, EventChannel, Examined, HostTimes, PassBegun, Sampled, StepBegun
 from gdnbench.verify.rotation import Rotation
 from gdnbench.workers.cold import DitherAndScrub, NothingBetween, choose_between
-from gdnbench.workers.device import (
-    CudaDevice,
-    TamperingError,
-    TamperWatch,
-    WrongWhenTimedError,
-    is_alive,
-)
+from gdnbench.workers.device import CudaDevice, TamperingError, TamperWatch, WrongWhenTimedError, is_alive
 from gdnbench.workers.task import WARM_UPS, Task, file_of
 
 BLOCKING_KERNEL_TIMEOUT_S = 2.0  # after this time NVBench abandons a launch that is not yet enqueued
