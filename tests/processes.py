@@ -1,4 +1,4 @@
-"""Workers of a few lines of Python, and whether a process is alive, for tests of what must not outlive another."""
+"""Workers of a few lines of Python, what a command printed, and whether a process is alive."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+
+def flat(text: str) -> str:
+    """The text in one line, however it was wrapped."""
+    return " ".join(text.split())
 
 
 def is_alive(pid: int) -> bool:

@@ -4,6 +4,7 @@ import pytest
 from committed import RESULTS
 from compare_data import B1, MAIN, compared, figure, plant, run_of, source
 from faults import answer
+from processes import flat
 
 from gdnbench.errors import ExitCode
 from gdnbench.verbs.compare_tables import print_comparison
@@ -53,10 +54,6 @@ def shown(capsys, monkeypatch):
         return capsys.readouterr().out
 
     return show
-
-
-def flat(text):
-    return " ".join(text.split())
 
 
 @pytest.mark.parametrize(("cards", "told"), [(("1", "1"), "on one card: ±0.2 µs"), (("1", "2"), "hosts: ±2.8 µs")])

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 from code_data import OTHER
+from processes import flat
 
 from gdnbench.errors import ExitCode
 
@@ -25,11 +26,6 @@ def explain(command_line, mine):
         return out
 
     return call
-
-
-def flat(out):
-    """The text as if it were one line."""
-    return " ".join(out.split())
 
 
 def told(explain, *arguments):

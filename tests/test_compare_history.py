@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from committed import RESULTS as RECORDED
 from history_data import BASELINE, FLOOR, KERNEL, PEER, TIMES, store_run
+from processes import flat
 from run_data import WORKLOAD
 
 from gdnbench.analyse.history import choose_gpu, choose_label, history_of
@@ -129,6 +130,13 @@ def test_what_changed_is_said(tmp_path):
     assert set(third.changes) == {"anchor", "triton"}
 
 
+def test_a_kernel_is_followed_on_the_inputs_where_it_was_timed(command_line, tmp_path):
+    """They are not the op's default ones; and its op has a dash in its name, which the baseline's name leaves out."""
+    shutil.copytree(RECORDED / "20261127-205907-h100-kda-prefill-composed", tmp_path / "run")
+    _, out, _ = command_line("history", "kda-prefill-v7", "--out", tmp_path)
+    assert "kda-prefill-v7 h32 bounded lengths=8192 production on h100" in out and "/ v5" in out
+
+
 def test_a_damaged_run_is_left_out_and_named(tmp_path):
     store_run(tmp_path, 0)
     for day, name in enumerate(["run.json", "measurements.csv", "rounds.csv"], start=1):
@@ -169,11 +177,6 @@ BEFORE_AN_AXIS = "20261124-172753-h200-layer-heads"
 
 
 @pytest.fixture
-def run(command_line):
-    return command_line
-
-
-@pytest.fixture
 def stepped(tmp_path):
     """Four runs; from the third on the kernel is 8 % slower, of other sources and on another card."""
     for day in range(4):
@@ -185,10 +188,6 @@ def stepped(tmp_path):
     return tmp_path
 
 
-def flat(text):
-    return " ".join(text.split())
-
-
 @pytest.fixture
 def before_an_axis(tmp_path):
     """A run of `layer` of the time when the op had no axis BETA."""
@@ -197,32 +196,31 @@ def before_an_axis(tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["history", "list", "explain"])
-def test_a_run_of_before_an_axis_was_added_is_at_its_default(run, before_an_axis, verb):
+def test_a_run_of_before_an_axis_was_added_is_at_its_default(command_line, before_an_axis, verb):
     shape = () if verb == "list" else ("--shape", "B=1")
     more = {"explain": ("--profiles", before_an_axis / "none", "--gpu", "h200"), "history": ("--csv",)}.get(verb, ())
-    code, out, err = run(verb, "layer-v1", *shape, *more, "--out", before_an_axis)
+    code, out, err = command_line(verb, "layer-v1", *shape, *more, "--out", before_an_axis)
     assert code == 0, err
     assert BEFORE_AN_AXIS[:15] in out
     assert ("6.75979" if verb == "history" else "6.760") in out
 
 
-def test_a_kernel_that_cannot_do_the_default_suite_is_followed_where_it_was_timed(run, tmp_path):
+def test_a_kernel_that_cannot_do_the_default_suite_is_followed_where_it_was_timed(command_line, tmp_path):
     """verify-v3 cannot do states in fp32, which a run of `results` tells, too."""
     for name in ("20261125-021738-h200-verify-bf16-small", "20261125-032937-h200-verify-last-heads"):
         shutil.copytree(RECORDED / name, tmp_path / name)
-    code, out, _ = run("history", "verify-v3", "--out", tmp_path)
+    code, out, _ = command_line("history", "verify-v3", "--out", tmp_path)
     assert code == 0
     assert "verify-v3 B=1 T=4 last qk4_v8 bf16 on h200" in out
     assert "fp32" not in out
     assert "--shape B=1 --shape keep=last --shape state=bf16" in flat(out.splitlines()[-1])
 
 
-def test_a_damaged_run_is_a_warning_that_names_it(run, stepped):
+def test_a_damaged_run_is_a_warning_that_names_it(command_line, stepped):
     damaged = store_run(stepped, 9)
     (damaged / "run.json").write_text("{")
-    code, out, err = run("history", KERNEL, "--out", stepped, "--json")
-    assert code == 0
-    assert damaged.name in flat(err)
+    code, out, err = command_line("history", KERNEL, "--out", stepped, "--json")
+    assert (code, damaged.name in flat(err)) == (0, True)
     assert len(json.loads(out)["histories"][0]["rows"]) == 4
 
 
@@ -237,15 +235,17 @@ def test_a_damaged_run_is_a_warning_that_names_it(run, stepped):
         ([KERNEL, "--op", "attention"], "there is no op attention"),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_can(run, stepped, arguments, told):
-    code, out, err = run("history", *arguments, "--out", stepped)
+def test_what_cannot_be_is_refused_with_what_can(command_line, stepped, arguments, told):
+    code, out, err = command_line("history", *arguments, "--out", stepped)
     assert code == 2
     assert out == ""
     assert told in flat(err)
 
 
-def test_a_folder_without_runs_is_an_error(run, tmp_path):
+def test_a_folder_without_runs_is_an_error(command_line, tmp_path):
     for folder in (tmp_path, tmp_path / "nowhere"):
-        code, _, err = run("history", KERNEL, "--out", folder)
-        assert code == 2
-        assert "no runs in" in err
+        code, _, err = command_line("history", KERNEL, "--out", folder)
+        assert (code, "no runs in" in err, "pages quote" in err) == (2, True, False)
+    shutil.copytree(RECORDED / BEFORE_AN_AXIS, tmp_path / "evidence" / BEFORE_AN_AXIS)
+    told = f"or read those that pages quote: --out {tmp_path}/evidence"
+    assert told in flat(command_line("show", "h200", "--out", tmp_path)[2])

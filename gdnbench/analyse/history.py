@@ -226,12 +226,12 @@ def check_workloads(runs: Sequence[StoredRun], label: str, gpu: str, workloads: 
 def usual_workloads(runs: Sequence[StoredRun], label: str, gpu: str, op: Op) -> tuple[Workload, ...]:
     """The workloads of the op's default suite at which some run has the kernel; all of the suite if none has.
 
-    A kernel without a time at any of them is shown at those of the first suite where it has one, and with inputs of the
-    op's first profile where it has none of the default one.
+    A kernel without a time at any of them is shown at those of the first suite where it has one, and with inputs of
+    another profile where it has none of the default one.
     """
     default, cases = op.suite(DEFAULT_SUITE).workloads, _cases(runs, label, gpu)
     known, timed = {case.workload for case in cases}, {case.workload for case in cases if case.has_time}
-    for profile in dict.fromkeys((op.profile, "")):
+    for profile in dict.fromkeys((op.profile, *op.workloads.profiles)):
         for suite in (DEFAULT_SUITE, *op.suites):
             workloads = tuple(workload.at(profile) for workload in op.suite(suite).workloads)
             if not timed.isdisjoint(workloads):

@@ -189,7 +189,9 @@ def _unknown(results: Path, wanted: str, runs: Collection[str], evidence: Collec
         return UnknownNameError(message, f"compare a run with it: {command}")
     near = nearest_names(wanted, [*runs, *evidence], most=3, cutoff=0.3) or sorted(runs)[-3:]
     if not near:
-        return UnknownNameError(f"no runs in {results}", "measure one: gdnbench run --kernel all")
+        is_quoted = bool(_runs(results / EVIDENCE, stopped=False))
+        quoted = f"; or read those that pages quote: --out {results / EVIDENCE}" if is_quoted else ""
+        return UnknownNameError(f"no runs in {results}", f"measure one: gdnbench run --kernel all{quoted}")
     return UnknownNameError(f"no run {wanted} in {results}", f"there are {', '.join(near)}")
 
 

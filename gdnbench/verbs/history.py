@@ -168,7 +168,7 @@ def _shown(history: History) -> list[Column[HistoryRow]]:
         Column("", _short_id, "run"),
         Column("", _commit, "commit", drop=3),
         *([] if all(map(math.isnan, kernel_us)) else [kernel]),
-        Column("", lambda row: row.ratio, f"/ {_anchor(history)}", show=_ratio, drop=1, right=True),
+        Column("", lambda row: row.ratio, _over(history), show=_ratio, drop=1, right=True),
         Column("", lambda row: row.change, "step", show=_step, drop=2, right=True),
         Column("", _changed, "changed", fold=True, drop=4),
     ]
@@ -194,7 +194,7 @@ def _legend(history: History) -> Note:
     return Note(
         "kernel: kernel time (CUPTI), without the launch. Stream times compare inside\n"
         "one run alone: --csv has them.\n"
-        f"/ {_anchor(history)}: time over that of {history.anchor} in the same rounds.\n"
+        f"{_over(history)}: time over that of {history.anchor} in the same rounds.\n"
         "±: 95% interval over rounds, which does not hold the scatter from run to run.\n"
         f"step: the time moved by over {history.margin:.2%} since the run before of the same method,\n"
         "less the launch that unchanged cases tell, by a 95% interval that holds the scatter;\n"
@@ -225,10 +225,9 @@ def _short_id(row: HistoryRow) -> str:
     return row.run.name[:_RUN_ID_START]
 
 
-def _anchor(history: History) -> str:
-    """Returns the anchor's name without the op's, which the kernel's has too."""
-    op = history.label.partition("-")[0]
-    return history.anchor.removeprefix(f"{op}-") or "-"
+def _over(history: History) -> str:
+    """Returns the heading of ratios, with the anchor's name without the op's, which the kernel's has too."""
+    return f"/ {history.anchor.removeprefix(f'{history.rows[0].figure.op}-')}" if history.anchor else "status"
 
 
 def _commit(row: HistoryRow) -> str:
