@@ -171,6 +171,11 @@ def test_the_report_leads_with_the_ratio_of_the_fastest_kernel(name, told):
     assert told in headline(read_stored(RESULTS / name))
 
 
+def test_a_workload_names_the_kernels_that_depend_on_their_inputs(tmp_path):
+    page = made(tmp_path, RESULTS / "20261127-205913-h100-kda-prefill-alone")
+    assert "kda-prefill-v7 takes 3.137x ±1.70% as long in never as in production" in page.seen
+
+
 def test_kernel_times_lead_with_their_own_verdicts_unless_the_clocks_disagree():
     agreed, disagreed = (read_stored(RESULTS / name) for name in (DECODED, DISAGREED))
     for run in (agreed, disagreed):

@@ -1,6 +1,7 @@
 """A stored run on stdout, in a terminal of 80 columns, as JSON and as CSV."""
 
 import pytest
+from committed import EVIDENCE
 from decode_workloads import decode_at
 from made import ROWS
 from run_data import case, failed, info, measured, store
@@ -47,6 +48,12 @@ def test_a_run_that_was_stopped_is_to_be_finished_where_that_can_be(stored, show
     assert shown(folder=folder).splitlines()[-1] == f"next: gdnbench show {info().run_id} --out {stored} --csv"
     monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda: ("a GPU",))
     assert shown(folder=folder).splitlines()[-1] == f"next: gdnbench run --resume {info().run_id} --out {stored}"
+
+
+def test_a_workload_without_kernel_times_shows_its_stream_times(shown):
+    text = shown(folder=EVIDENCE / "20261126-074555-h200-decode-hopper")
+    assert "kernel µs" in text.partition("B=128 ")[2].splitlines()[1]
+    assert "stream µs" in text.partition("B=256 ")[2].splitlines()[1]
 
 
 def test_a_run_that_lacks_a_row_of_its_description_is_refused(stored, shown):

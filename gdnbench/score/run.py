@@ -80,10 +80,7 @@ def score_kernel(
         phases(PhaseBegun("explain", 0))
         evidence, cause = _explain(catalog, plan, Path(folder), gpu)
     return replace(
-        score,
-        code=_code(finished, evidence),
-        cause=cause if score.ratio else None,
-        seconds=phases.seconds(),
+        score, code=_code(finished, evidence), cause=cause if score.ratio else None, seconds=phases.seconds()
     )
 
 
@@ -199,9 +196,9 @@ def _verdict(plan: Plan, session: Session, finished: Finished, ratio: Comparison
 def _instead_of_verdict(plan: Plan, session: Session) -> list[str]:
     """Describes, for a kernel that cannot run here, the interpreter's result and the missing comparison."""
     interpreted = list(session.interpreted.values())
-    results = [f"an interpreter cannot check it either: {verdict.reason}" for verdict in interpreted[:1]]
-    if any(verdict.status is Status.OK for verdict in interpreted):
-        results = ["what an interpreter can check of it is right"]
+    is_right = any(verdict.status is Status.OK for verdict in interpreted)
+    unchecked = [] if is_right else interpreted[:1]
+    results = [f"an interpreter cannot check it either: {verdict.reason}" for verdict in unchecked]
     return [*results, f"not compared with {plan.baseline}"] if plan.baseline else results
 
 

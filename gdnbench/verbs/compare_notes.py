@@ -16,6 +16,7 @@ from gdnbench.model.status import Status
 from gdnbench.render.units import percent
 from gdnbench.stats.interval import Verdict
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US
+from gdnbench.verbs.run_notes import with_inputs
 from gdnbench.wording import first_of as first_few
 from gdnbench.wording import plural
 
@@ -31,7 +32,9 @@ def source_lines(side: SourceComparison) -> list[str]:
 
 def _source(source: FigureSource) -> str:
     message = [source.gpu or "GPU unknown"]
-    if source.kind is SourceKind.PUBLISHED:
+    if source.kind is SourceKind.MEASURED:
+        message[0] += with_inputs(figure.workload for figure in source.figures)
+    else:
         message += ["as published", *sorted({figure.citation for figure in source.figures if figure.citation})[:1]]
     return f"{source.name} ({'; '.join(message)})"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from gdnbench.analyse.suite import FastestKernel, SuiteResult, SuiteRow
 
 
-def headline(info: RunInfo) -> Text:
-    """Returns what was measured, where, and with how many samples."""
+def headline(info: RunInfo, workloads: Iterable[Workload] = ()) -> Text:
+    """Returns what was measured, where, on what inputs, and with how many samples."""
     gpu = info.machine.get("gpu") or {}
     device = gpu.get("name") or "the CPU (no GPU here, or none wanted)"
     settings = info.settings
@@ -46,7 +46,14 @@ def headline(info: RunInfo) -> Text:
     most, shared = ("≤", f", {processes} processes") if processes > 1 else ("up to ", "")
     fewer = most if settings.get("until_clear") else ""
     rounds = f"{fewer}{settings['rounds']} rounds of {most}{settings['samples']} samples{shared}"
-    return head_line(f"{info.op} on {device}", f"{timer}, {rounds}", complete=info.complete)
+    what = f"{info.op} on {device}{with_inputs(workloads)}"
+    return head_line(what, f"{timer}, {rounds}", complete=info.complete)
+
+
+def with_inputs(workloads: Iterable[Workload]) -> str:
+    """Returns ` with forgetful inputs`: the profile of the workloads whose labels do not name it."""
+    found = sorted({each.inputs for each in workloads if not each.labelled_profile} - {""})
+    return f" with {' and '.join(found)} inputs" if found else ""
 
 
 def head_line(what: str, how: str, *, complete: bool) -> Text:

@@ -75,7 +75,7 @@ def _text(
     result: SuiteResult | None,
     width: int,
 ) -> Iterator[Block]:
-    yield run_notes.headline(info)
+    yield run_notes.headline(info, (row.case.workload for row in measurements))
     yield from run_notes.warning_notes(info.warnings)
     flops, by_kernel = flops_bind(measurements), has_times(clocks)
     titles = workload_titles(info)
@@ -190,11 +190,12 @@ class WorkloadView:
         yield Column(
             "", lambda line: line.row.case.label, "kernel", lambda line: run_notes.name_cell(line.row), fold=True
         )
-        if by_kernel:
+        has_kernel_times = any(line.kernel_time for line in lines)  # a run that was stopped lacks some workloads' alone
+        if has_kernel_times:
             yield measured_columns.time_column("kernel", lines, lambda line: line.kernel_time)
         stream = "stream" if by_kernel else "time" if info.on_gpu else "CPU time"
-        yield measured_columns.time_column(stream, lines, lambda line: line.row, drop=5 if by_kernel else 0)
-        if info.on_gpu:
+        yield measured_columns.time_column(stream, lines, lambda line: line.row, drop=5 if has_kernel_times else 0)
+        if info.on_gpu and has_kernel_times == by_kernel:
             yield from self._rates()
         versus = f"{'stream ' if by_kernel else ''}vs {run_notes.baseline_name(info)}"
         yield measured_columns.ratio_column(versus, lambda line: line.row, drop=1)

@@ -26,6 +26,7 @@ from gdnbench.score.plan import AnyVerdict, Code, NoVerdict, Score, ScoreRequest
 from gdnbench.stats.interval import Comparison, Verdict
 from gdnbench.verbs import options, progress
 from gdnbench.verbs.options import complete_kernels
+from gdnbench.verbs.run_notes import with_inputs
 from gdnbench.wording import plural
 
 
@@ -130,7 +131,7 @@ def verdict_style(verdict: AnyVerdict) -> str:
 def verdict_line(score: Score) -> Text:
     """Returns `decode-v9 faster than decode-fla: 1.572x (1.563 to 1.581), kernel 1.465x`; else the reason."""
     message = Text(f"{score.kernel} ", style="bold")
-    words = "right, not timed" if score.verdict is NoVerdict.NOT_TIMED else str(score.verdict)
+    words = "right in an interpreter, not timed" if score.verdict is NoVerdict.NOT_TIMED else str(score.verdict)
     message.append(words, style=verdict_style(score.verdict))
     if score.ratio is None:
         return message.append(f": {score.reason.strip()}", style="not bold")
@@ -162,7 +163,7 @@ def _text(score: Score) -> Iterator[Block]:
 
 
 def _times(score: WorkloadScore) -> str:
-    message = [str(score.workload)]
+    message = [f"{score.workload}{with_inputs([score.workload])}"]
     if score.timing:
         message.append(f"{time_text(score.timing.time_us)} µs")
         if score.kernel:

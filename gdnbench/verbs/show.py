@@ -29,7 +29,7 @@ from gdnbench.verbs import options
 from gdnbench.verbs.base import VIEW_OPTIONS
 from gdnbench.verbs.run_clocks import LEGEND, Clocks, clock_blocks, has_times
 from gdnbench.verbs.run_clocks import flat_rows as rows_of_run
-from gdnbench.verbs.run_notes import fastest_lines, head_line, legend, warning_notes
+from gdnbench.verbs.run_notes import fastest_lines, head_line, legend, warning_notes, with_inputs
 from gdnbench.verbs.run_tables import WorkloadView, print_run, rows_at
 from gdnbench.wording import first_of, plural
 
@@ -57,8 +57,7 @@ def show(
         typer.Option("--contest", help="Scores by the FlashInfer contest's rule; of runs of two ops also of both."),
     ] = False,
     chart: Annotated[
-        Literal["roofline"] | None,
-        typer.Option(metavar="CHART", help="Draw this into a file instead: roofline."),
+        Literal["roofline"] | None, typer.Option(metavar="CHART", help="Draw this into a file instead: roofline.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Of a chart: the PNG or SVG file.")
@@ -246,7 +245,8 @@ def _headline(joint: Joint) -> Text:
     device = joint.runs[0].gpu_name
     count = f"{len(cards)} " if len(cards) > 1 else ""
     how = f"NVBench, cold L2, {_sampled(cards)} of ≤{info.settings['samples']} samples"
-    return head_line(f"{info.op} on {count}{device}", how, complete=all(run.info.complete for run in joint.runs))
+    what = f"{info.op} on {count}{device}{with_inputs(row.case.workload for row in joint.measurements)}"
+    return head_line(what, how, complete=all(run.info.complete for run in joint.runs))
 
 
 def _sampled(cards: Sequence[Card]) -> str:

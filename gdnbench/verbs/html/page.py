@@ -20,7 +20,7 @@ from gdnbench.report.charts.selection import kind_of, time_us
 from gdnbench.verbs.html.report import HtmlCell, HtmlTable, ReportedRun, control_cell, html_table, lead_line
 from gdnbench.verbs.html.run_section import run_section, sweep_section
 from gdnbench.verbs.measured_columns import bound_column, ratio_column, time_column, timing_column, verdict_column
-from gdnbench.verbs.run_notes import legend
+from gdnbench.verbs.run_notes import legend, with_inputs
 from gdnbench.verbs.sweep import sweep_legend
 from gdnbench.wording import first_of, plural
 
@@ -150,10 +150,8 @@ def headline(run: ReportedRun) -> str:
     if not compared:
         return "No kernel is compared with a baseline." if lines else "No kernel has a time."
     ranked = sorted(compared, key=lambda line: line.speedup)
-    inputs = {line.workload.inputs for line in ranked if not line.workload.labelled_profile} - {""}
-    drawn = f" with {' and '.join(sorted(inputs))} inputs" if inputs else ""
     kinds = " and ".join(sorted({kind_of([line.row]) for line in ranked}))
-    where = f"{drawn} on {run.info.device}, by {kinds}"
+    where = f"{with_inputs(line.workload for line in ranked)} on {run.info.device}, by {kinds}"
     if ranked[-1].row.role is Role.BASELINE:
         return f"No kernel is faster than the baseline, {run.info.baseline},{where}."
     ends = " to ".join(dict.fromkeys(map(_ratio, (ranked[0], ranked[-1]))))

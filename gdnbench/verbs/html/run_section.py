@@ -21,7 +21,7 @@ from gdnbench.report.charts.selection import choices_of, interval_text, kind_of,
 from gdnbench.report.charts.theme import Datum, expr, page_spec, slot_params
 from gdnbench.report.charts.timeline import NOTE, timeline_chart
 from gdnbench.verbs.html import report
-from gdnbench.verbs.run_notes import control_lines
+from gdnbench.verbs.run_notes import control_lines, inputs_lines
 from gdnbench.verbs.run_tables import WorkloadView
 from gdnbench.verbs.sweep import one_for_all_text, plateau_text, point_columns
 
@@ -114,7 +114,7 @@ def _part(stored: report.ReportedRun, workload: Workload, prefix: str) -> report
     return report.HtmlPart(
         id=name,
         title=f"{workload}  ({traffic(max(row.nbytes for row in rows))}{_bound_words(stored, rows)})",
-        lines=tuple(line.plain for line in control_lines(rows)),
+        lines=tuple(line.plain for line in (*control_lines(rows), *inputs_lines(rows))),
         charts=tuple(_timelines(stored, ordered, name)),
         table=_run_table(stored, ordered, name=f"{name}-table", where=str(workload)) if ordered else None,
         failures=report.failures_of(rows),
