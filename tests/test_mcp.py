@@ -71,7 +71,7 @@ def direct(client, *words):
 
 def test_a_client_is_told_how_to_work_and_of_every_tool(server):
     assert server.session.initialize_result.instructions == INSTRUCTIONS
-    assert len(INSTRUCTIONS.splitlines()) == 11
+    assert len(INSTRUCTIONS.splitlines()) == 12
     listed = {tool.name: tool for tool in server.portal.call(server.session.list_tools).tools}
     assert list(listed) == [
         *("list", "verify", "inspect", "score", "run", "sweep", "ncu", "explain", "compare", "show"),

@@ -11,6 +11,7 @@ from typing import Any
 
 from gdnbench.errors import UsageError
 from gdnbench.mcp.tool import Call, call_of, split_names
+from gdnbench.model.measurement import INPUTS_MARGIN
 from gdnbench.model.status import CLOCKS
 from gdnbench.render.digest import Digest
 
@@ -272,6 +273,9 @@ def _is_named(row: Row, kernels: Sequence[str]) -> bool:
     return any(fnmatchcase(each, name) for name in kernels for each in own)
 
 
+_INPUTS = "inputs_ratio inputs_worst inputs_best"  # told of a kernel whose time depends on its inputs
+
+
 def _digest_cases(document: Row, call: Call) -> Digest:
     rows: list[Row] = document["measurements"]
     axes = _axes(rows, "workload", "timer")
@@ -286,6 +290,7 @@ def _digest_cases(document: Row, call: Call) -> Digest:
     fields = "time_us time_lo_us time_hi_us vs_baseline vs_lo vs_hi verdict sol"
     cases = [
         pick(row, "label card role", *axes, "status", "reason", *fields.split(), "warnings")
+        | pick(row, _INPUTS if (row.get("inputs_lo") or 0.0) > 1.0 + INPUTS_MARGIN else "")
         | {f"kernel_{name}": value for name, value in pick(clocks.get(key(row), {}), fields).items()}
         for row in own
     ]

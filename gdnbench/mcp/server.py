@@ -196,6 +196,7 @@ gdnbench benchmarks GPU kernels that run for microseconds. Kernels are folders u
 The whole interval of a speedup decides, by a margin of 0.5 %: faster or slower lies outside the margin, same inside.
 unclear is no win and no loss: measure more rounds, or drop the change. Never tell a ratio without its interval.
 vs_baseline holds the launch, kernel_vs_baseline does not. Compare times within one run; across runs use `compare`.
+inputs_ratio is how much longer a kernel takes with inputs_worst than with inputs_best: measure it at such a `profile`.
 exit_code and meaning are in every result; cut says what was left out, and how to get it."""
 
 _ESCAPE = re.compile(

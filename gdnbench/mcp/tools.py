@@ -126,7 +126,7 @@ with `code`, the machine code of one kernel, line by line.""",
         """Build, check and measure one kernel against another until the verdict is clear: faster, slower, same or \
 unclear.
 The verdict to work by after each change, in seconds; nothing is stored. A kernel that is wrong is not timed.""",
-        _offer(_ONE_KERNEL, Parameter("against"), "op shape suite", _GPU_HERE, "budget"),
+        _offer(_ONE_KERNEL, Parameter("against"), "op shape profile suite", _GPU_HERE, "budget"),
         digests.passed_on("workloads"),
         measures=True,
         meanings={
@@ -145,7 +145,7 @@ The verdict to work by after each change, in seconds; nothing is stored. A kerne
         """Measure kernels side by side, interleaved, at several workloads, and keep the run; minutes on a GPU.
 Each kernel is checked first; one that is wrong gets a status and no time. Gives time, speedup over the baseline and \
 verdict of each case with their intervals, and the run's id for the tool `show`.""",
-        _offer("kernel! op shape suite against gpu on rounds samples quick seed label dry_run yes"),
+        _offer("kernel! op shape profile suite against gpu on rounds samples quick seed label dry_run yes"),
         digests.digest_run,
         measures=True,
     ),
@@ -160,7 +160,7 @@ verdict of each case with their intervals, and the run's id for the tool `show`.
                 is_list=True,
                 most=200,
             ),
-            "op shape against budget gpu on seed label dry_run yes",
+            "op shape profile against budget gpu on seed label dry_run yes",
         ),
         digests.digest_run,
         measures=True,
@@ -178,7 +178,7 @@ Needs a GPU unless `reports` is given. The tool `explain` reads what this stores
                 is_list=True,
             ),
             Parameter("against", kind=str, about="Show what moved: from kernel or report to this one."),
-            "op shape gpu on offset",
+            "op shape profile gpu on offset",
         ),
         digests.passed_on("functions"),
         measures=True,
@@ -272,11 +272,7 @@ phases and counters read from stored profiles; with `close` without a run.""",
         """Check whether a kernel can be sent: its source, builds, numbers and accesses, and a stored run of a whole \
 suite.
 Measures nothing itself. Gives each check's status and the command that shows more; it is slow without a GPU.""",
-        _offer(
-            _ONE_KERNEL,
-            "op suite",
-            _GPU_HERE,
-        ),
+        _offer(_ONE_KERNEL, "op suite", _GPU_HERE),
         digests.passed_on("checks"),
         verb="verify",
         measures=True,
