@@ -43,13 +43,12 @@ def explain(
     kernel: options.KernelsOption = None,
     op: options.OpOption = "",
     gpu: Annotated[str, typer.Option(help="auto, or a model (h200, b200), which need not be here.")] = "auto",
-    shape: Annotated[list[str] | None, typer.Option("--shape", metavar="B=N", help="One batch size.")] = None,
+    shape: Annotated[list[str] | None, typer.Option(metavar="AXIS=N", help="One workload: B=8, lengths=8192.")] = None,
     file: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="A report of ncu's: .ncu-rep or .csv.")
     ] = None,
     strategies: Annotated[
-        bool,
-        typer.Option("--strategies", help="Instead of causes: usual ways to speed it up, judged."),
+        bool, typer.Option("--strategies", help="Instead of causes: usual ways to speed it up, judged.")
     ] = False,
     ledger: options.LedgerOption = LEDGER,
     profiles: options.ProfilesOption = PROFILES,
@@ -170,6 +169,7 @@ def _next(evidence: Evidence, findings: Sequence[Cause], of_launches: Sequence[S
 _WIDEST = 80  # columns: sentences are hard to read in wider ones
 _INDENT, _TRY, _NAMES = 3, 8, 8
 _NO_CAUSE = "no cause stands out: no rule finds one that explains a twentieth of the time"
+NO_PROFILE = "; most rules need a profile, and none is stored"
 
 _SHARES: dict[Basis, str] = {
     "counters": "{:.0%} of {} cycles",
@@ -210,7 +210,7 @@ def _text(evidence: Evidence, findings: Sequence[Cause], room: int) -> Iterator[
         for hint in evidence.hints_on(finding.rule):
             yield from _prose(f"{'':{_INDENT}}for this op: {hint}", room, _INDENT)
     if not (findings or evidence.launches):
-        yield Note(_NO_CAUSE)
+        yield Note(_NO_CAUSE + ("" if evidence.profile else NO_PROFILE))
     yield Note("")
     if not evidence.entry_name:
         yield from work_blocks(_work(evidence))
