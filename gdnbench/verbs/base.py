@@ -90,6 +90,8 @@ class ReadLightly:
             make_reader = getattr(param, "get_runtime_param", None)  # older ones of Typer have none, and no Pydantic
             if make_reader and not isinstance(make_reader, partial):
                 param.get_runtime_param = partial(_LightReader, make_reader)
+            if getattr(param, "is_flag", False):
+                param.display_type_rich = lambda **_: None  # `<bool>` would ask for a value, and a flag takes none
         return params
 
 
@@ -262,10 +264,5 @@ def _is_number(hint: Any) -> bool:
 def make_group(name: str, summary: str) -> typer.Typer:
     """A verb that has verbs of its own; without one it prints its help."""
     return typer.Typer(
-        name=name,
-        cls=_Group,
-        help=summary,
-        no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode=MARKUP,
+        name=name, cls=_Group, help=summary, no_args_is_help=True, add_completion=False, rich_markup_mode=MARKUP
     )
