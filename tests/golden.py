@@ -111,6 +111,7 @@ LATER = {
     "list-long": ("list decode-v4,decode-triton", "80"),
     "list-op": ("list --op nvfp4-gemv", "80"),
     "list-unknown": ("list decode-v44", "80"),
+    "list-unknown-of-an-op": ("list kda-prefil-v6", "80"),
     "show-run": (f"show {HOPPER}", WIDTHS),
     "show-one": (f"show {TRY}", f"{TABLES} md"),
     "show-columns": (f"show {TRY} --columns 'kernel,kernel us,verdict' --sort -stream --legend", "60 80"),

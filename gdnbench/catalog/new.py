@@ -123,7 +123,7 @@ def op_named_by(name: str, ops: Collection[str], origin: str = "") -> str:
         if re.fullmatch(rf"{re.escape(op)}(-[a-z0-9]+)+", name):
             return op
     meant = next((op for op in longest_first if origin.startswith(f"{op}-")), "")
-    beginnings = " or ".join(f"{op}-" for op in ([meant] if meant else ops))
+    beginnings = ", ".join(f"{op}-" for op in ([meant] if meant else ops))
     follow = f"lower-case letters, digits and single dashes follow, as in {meant or 'decode'}-mine"
     raise UsageError(f"{name!r} is not a kernel's name", f"a name begins with {beginnings}; {follow}")
 

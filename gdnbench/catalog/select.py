@@ -80,7 +80,8 @@ def unknown_kernel(catalog: Catalog, name: str, known: Sequence[str]) -> Gdnbenc
     if broken := find_broken(catalog, name):
         return broken.error
     if name in catalog.ops:
-        return UnknownNameError(f"{name} is an op, not a kernel", f"--op {name} means all of its kernels")
+        hint = f"`gdnbench list --op {name}` shows its kernels; where several may be named, --op {name} means all"
+        return UnknownNameError(f"{name} is an op, not a kernel", hint)
     if owner := catalog.owner(name):
         message = f"{name} is a kernel of {owner.op.name}, and another op's are named"
         return UnknownNameError(message, f"leave --op out, or give --op {owner.op.name}")

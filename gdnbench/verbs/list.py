@@ -18,7 +18,7 @@ from rich.text import Text
 
 from gdnbench.catalog.catalog import Catalog, find_op, load_catalog
 from gdnbench.catalog.entry import Broken, CatalogEntry, Pick, label_parts
-from gdnbench.catalog.select import select_variants
+from gdnbench.catalog.select import resolve_op, select_variants
 from gdnbench.errors import RunFormatError
 from gdnbench.model.case import CodeState
 from gdnbench.model.declaration import EVERY
@@ -65,7 +65,8 @@ def list_kernels(
     those that gdnbench brings, too. Folders in `GDNBENCH_KERNELS` are read as well.
     """
     listed = find_kernels(load_catalog(library=library), terms(kernels, kernel), results, op)
-    first = listed.entries[0].kernel.name if listed.entries else "--library" if listed.left_out else EVERY
+    able = [entry for entry in listed.entries if not entry.missing()] or listed.entries
+    first = able[0].kernel.name if able else "--library" if listed.left_out else EVERY
     answer = Answer(
         text=lambda width: _text(listed, width),
         document=lambda: _records(listed),
@@ -152,7 +153,7 @@ def _matching(catalog: Catalog, entries: Sequence[CatalogEntry], term: str, op: 
         or any(fnmatchcase(variant.label, pattern) for variant in (entry.default, *entry.presets))
     ]
     if not matching:
-        select_variants(catalog, op or next(iter(catalog.ops), ""), term)  # raises, naming the known kernels
+        select_variants(catalog, resolve_op(catalog, op, [term]), term)  # raises, naming the known kernels
     return matching
 
 
@@ -213,7 +214,7 @@ def _times(kernels: KernelList) -> dict[str, dict[str, str]]:
     marks = {name: "*" if code is CodeState.CHANGED else " " for name, code in kernels.codes.items()}
     times = kernels.times.items()
     columns = {
-        "GPU": {n: last.gpu for n, last in times if len(_gpus(kernels)) > 1},
+        "GPU": {n: last.gpu for n, last in times if len(_gpus(kernels)) > 1 and (last.kernel_us or last.over_copy)},
         _KERNEL_US: {n: f"{time_text(last.kernel_us)}{marks[n]}" for n, last in times if last.kernel_us},
         _OVER_COPY: {n: f"{last.over_copy:.3f}{marks[n]}" for n, last in times if last.over_copy},
     }
@@ -236,11 +237,12 @@ def _conditions(kernels: KernelList) -> str:
     several = len(defaults) > 1
     workloads = ", ".join(f"{op} at {workload}" if several else f"at {workload}" for op, workload in defaults.items())
     where = f"{workloads} on {', '.join(_gpus(kernels))}"
-    said = [f"Of the newest run that timed the kernel (`gdnbench list KERNEL` names it), {where}."]
+    shown = any(last.kernel_us or last.over_copy for last in kernels.times.values())
+    said = [f"Of the newest run that timed the kernel (`gdnbench list KERNEL` names it), {where}."] if shown else []
     if any("*" in text for texts in _times(kernels).values() for text in texts.values()):
         said.append("*: its code has changed since.")
     if count := sum(not (last.kernel_us or last.over_copy) for last in kernels.times.values()):
-        said.append(f"Of {plural(count, 'kernel')} the run has neither: `gdnbench list KERNEL` has the stream time.")
+        said.append(f"The newest run of {plural(count, 'kernel')} has a stream time alone: `gdnbench list KERNEL`.")
     return " ".join(said)
 
 

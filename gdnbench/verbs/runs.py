@@ -34,7 +34,7 @@ def runs(results: ResultsOption = RESULTS, json: JsonOption = False, csv: CsvOpt
     cards = [gpu.uuid for gpu in list_gpus()] if any(run.state is State.STOPPED for run in stored) else []
     table = _table(stored, f"no runs in {results}")
     total = f"{plural(len(stored), 'run')}, {megabytes(sum(run.size_bytes for run in stored))}"
-    lines: list[Block] = [table, Note(total, "legend")]
+    lines: list[Block] = [table, *([Note(total, "legend")] if stored else [])]
     print_answer(Answer([table], text=lambda _: lines, next=_next(stored, results, cards)), json=json, csv=csv)
 
 
