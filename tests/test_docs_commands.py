@@ -98,10 +98,8 @@ def call(command_line, clone, monkeypatch):
 
     monkeypatch.chdir(clone)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(clone / "config"))
-    for name in ("gdnbench.machine.gpus.list_gpus", "gdnbench.machine.gpus.list_gpus"):
-        monkeypatch.setattr(name, lambda *_: ())
-    for module in ("gdnbench.profile.process", "gdnbench.diagnose.gather", "gdnbench.measure.start"):
-        monkeypatch.setattr(f"{module}.list_gpus", lambda *_: ())
+    for module in ("machine.gpus", "profile.process", "diagnose.gather", "measure.start"):
+        monkeypatch.setattr(f"gdnbench.{module}.list_gpus", lambda *_: ())
     # A verb is imported when first called: imported from now on, it would have the stand-in in every later test.
     for module in ("verify_states", "compare_revisions"):
         import_module(f"gdnbench.verbs.{module}")
