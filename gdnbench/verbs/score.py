@@ -280,7 +280,11 @@ def score_document(score: Score) -> dict[str, Any]:
         "kernel_ratio": score.kernel_ratio and _interval(score.kernel_ratio),
         "confidence": score.confidence if score.ratio else None,
         "failure": score.reason,
-        **({"workload": str(one.workload), **_parts(one)} if one else _of_many(score.workloads)),
+        **(
+            {"workload": str(one.workload), "profile": one.workload.inputs, **_parts(one)}
+            if one
+            else _of_many(score.workloads)
+        ),
         **{name: count for name, count in vars(score.code).items() if count is not None},
         "cause": _cause(score),
         "processes": score.processes or None,
