@@ -139,7 +139,8 @@ def work_lines(work: Work) -> Iterator[str]:
     """Yields in sentences without a full stop: what is moved, what is computed, and which of the two takes longer."""
     read, written = (value_text(float(work.total(use)), "B") for use in ("read", "written"))
     least = value_text(float(work.least_bytes), "B")
-    yield f"{read} are read and {written} written; the least traffic is {least}"
+    moved = "are" if work.total("read") + work.total("written") <= work.least_bytes * 1.01 else "can be"
+    yield f"{read} {moved} read and {written} written; the least traffic is {least}"
     if work.intensity is None:
         yield "the op declares no FLOPs"
         return
