@@ -86,7 +86,8 @@ def print_block(console: Console, block: Block) -> None:
     elif callable(block) and not hasattr(block, "__rich_console__"):
         block(console)
     else:
-        console.print(block, markup=False)
+        # A compiler's excerpt points with carets at columns: its lines are never broken.
+        console.print(block, markup=False, soft_wrap=isinstance(block, Text) and "\n" in block.plain)
 
 
 def markdown_table(table: Table[Any]) -> list[str]:

@@ -31,9 +31,9 @@ _TITLES: dict[Clock, str] = {"cupti": "CUPTI", "graph": "graph", "events": "even
 
 LEGEND = (
     "NVBench: event to event, launch included. CUPTI: first block's start to last",
-    "block's end. graph: a launch's share of a replay, no host. events: a call's share",
-    "of 100 in a row, warm L2, host included. gap: NVBench - CUPTI; launch: the empty",
-    "floor's gap; rest: what is left of it. host: time to enqueue.",
+    "block's end. graph: a launch's share of a replay, no host. events: a call's",
+    "share of 100 in a row, warm L2, host included. gap: NVBench - CUPTI; launch:",
+    "the empty floor's gap; rest: what is left of it. host: time to enqueue.",
 )
 
 

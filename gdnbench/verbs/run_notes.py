@@ -77,7 +77,7 @@ def inputs_lines(rows: Sequence[Measurement]) -> list[Text]:
     tried = [(row.case.label, row.inputs) for row in rows if row.inputs and row.role is not Role.CONTROL]
     if not tried:
         return []
-    between = " and ".join(sorted({tried[0][1].worst, tried[0][1].best}))
+    between = " as in ".join(sorted({tried[0][1].worst, tried[0][1].best}))
     dependent = [f"{label} takes {inputs_text(effect)}" for label, effect in tried if effect.depends]
     unclear = [
         f"{label} ({factor(effect.ratio)}{plus_minus(relative_half_width(effect.ratio, effect.low, effect.high))})"
@@ -87,7 +87,7 @@ def inputs_lines(rows: Sequence[Measurement]) -> list[Text]:
     alike = len(tried) - len(dependent) - len(unclear)
     parts = [*dependent, *([f"not clear: {', '.join(unclear)}"] if unclear else [])]
     if alike:
-        parts.append(f"{plural(alike, 'kernel')} the same in {between}, within {INPUTS_MARGIN:.0%}")
+        parts.append(f"{plural(alike, 'kernel')} as long in {between}, within {INPUTS_MARGIN:.0%}")
     return [Text(f"inputs: {'; '.join(parts)}", style="yellow" if dependent else "")]
 
 
@@ -239,7 +239,8 @@ def failure_lines(rows: Sequence[Measurement], what: str = "", printed: set[str]
         first, *more = reason.strip().splitlines() or [""]
         style = "red" if status.is_failure else "yellow"
         lines.append(Text.assemble((what + status.value, style), f"  {', '.join(labels)}: {first}"))
-        lines += [Text(f"    {line}", style="dim") for line in (more if reason not in printed else ())]
+        if more and reason not in printed:
+            lines.append(Text("\n".join(f"    {line}" for line in more), style="dim"))
         printed.add(reason)
     return lines
 

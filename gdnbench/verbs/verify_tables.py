@@ -104,7 +104,7 @@ def _text(verdicts: Verification, width: int) -> Iterator[Block]:
             if verdicts.invariance:
                 yield _invariance_table(cases, verdicts)
             for line in (*reasons, *_contest_lines(cases, verdicts), *_notes(cases, verdicts)):
-                yield Padding(line, (0, 0, 0, 1), expand=False)
+                yield line if "\n" in line.plain else Padding(line, (0, 0, 0, 1), expand=False)
         else:
             yield Text("  ").join([heading, *reasons])
     yield ""
