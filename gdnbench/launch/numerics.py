@@ -56,7 +56,8 @@ def load_sequence_numerics(op: Op, op_folder: Path) -> SequenceNumerics:
     numerics = load_numerics(op, op_folder)
     for name in ("draw_tokens", "ready", "advance"):
         if not callable(getattr(numerics, name, None)):
-            raise DeclarationError(f"{op_folder / op.numerics} must define {name}()", "docs/verifying.md says how")
+            message = f"{op.name} cannot be followed along sequences: {op_folder / op.numerics} defines no {name}()"
+            raise DeclarationError(message, "`gdnbench verify` without --length and --sequences checks its calls")
     return cast(SequenceNumerics, numerics)
 
 

@@ -88,7 +88,7 @@ def check_file(path: Path, hint: str) -> None:
 
 def read_content(path: Path, hint: str) -> bytes:
     """Returns a file's content, unpacked if gzipped; raises ReportFormatError."""
-    check_file(path, hint)
+    check_file(path, "those that are stored lie in profiles")
     try:
         content = path.read_bytes()
         return unpack(content) if content.startswith(_GZIP) else content
