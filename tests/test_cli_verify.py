@@ -79,7 +79,7 @@ def verify(bench, *arguments):
 def test_a_cuda_kernel_is_interpreted(bench):
     done = verify(bench, "decode-v9", "decode-floor-copy", *SMALL)
     assert done.code == 0, done.out + done.err
-    assert "2 kernels: 2 passed in the interpreter of PTX" in done.out
+    assert "2 kernels at 2 workloads: 2 passed in the interpreter of PTX" in done.out
     assert " memory and barriers " in done.out
     assert " state copied " in done.out
 
@@ -144,7 +144,7 @@ def test_what_the_interpreter_does_not_know_is_compiled_and_not_said_to_pass(ben
     assert done.code == 5, done.out + done.err
     told = " ".join(done.out.split())
     assert "compiles for sm_90 and sm_100: kernel.cu:5: `getctarank.shared::cluster.u32` cannot be interpreted" in told
-    assert "1 kernel: 1 compiled only" in told
+    assert "1 kernel at B=1 qk4_v8: 1 compiled only" in told
 
 
 def test_what_the_compiler_says_is_told_once_and_not_at_every_workload(bench, tmp_path):

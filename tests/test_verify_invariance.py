@@ -284,7 +284,7 @@ def test_a_kernel_whose_launches_alternate(bench):
 
 def test_claims_are_tested_in_the_interpreter(bench):
     done = verify(bench, "sums-cuda", "sums-cuda-lies")
-    assert "2 kernels: 1 passed in the interpreter of PTX, 1 failed" in done.out
+    assert ": 1 passed in the interpreter of PTX, 1 failed" in done.out
     assert "claims batch invariance, and lengths=9 | lengths=9+5 differ" in done.out
     assert "grid of sums 1 | 2" in done.out
 

@@ -115,7 +115,7 @@ def _text(verdicts: Verification, width: int) -> Iterator[Block]:
 
 
 def _summary(by_label: Mapping[str, Sequence[Case]], verdicts: Verification) -> str:
-    """Returns how many kernels passed and failed, each counted once, and the seed of the inputs."""
+    """Returns how many kernels passed and failed and at what, each counted once, and the seed of the inputs."""
     message: Counter[str] = Counter()
     for cases in by_label.values():
         statuses = {verdicts.checked[case.id].status for case in cases}
@@ -131,7 +131,9 @@ def _summary(by_label: Mapping[str, Sequence[Case]], verdicts: Verification) -> 
         else:
             message["not checked"] += 1
     counts = ", ".join(f"{count} {how}" for how, count in message.items())
-    return f"{plural(len(by_label), 'kernel')}: {counts}; seed {verdicts.seed}"
+    places = list(dict.fromkeys(str(case.workload) for case in verdicts.cases))
+    where = places[0] if len(places) == 1 else plural(len(places), "workload")
+    return f"{plural(len(by_label), 'kernel')} at {where}: {counts}; seed {verdicts.seed}"
 
 
 def _next_words(verdicts: Verification) -> list[str]:
