@@ -53,7 +53,7 @@ def standing_alone(source: str, path: Path) -> str:
     used = [node for node in tree.body if any(defined[name] is node and name in wanted for name in _names(node))]
     for node in used:
         if _imports_gdnbench(node):
-            raise UsageError(f"{path}:{node.lineno}: the oracle imports gdnbench", "a Definition has its reference in one file")
+            raise UsageError(f"{path}:{node.lineno}: the oracle imports gdnbench", "a Definition's reference is a file")
     future = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
     parts = [_text(node, lines) for node in (*future, *used)]
     has_torch = any(isinstance(node, ast.Import) and "torch" in _names(node) for node in used)
