@@ -51,9 +51,9 @@ def measure() -> tuple[Budget, ...]:
     twice = sorted(name for name, count in Counter(_public_classes(lines)).items() if count > 1)
     chain = longest_chain({module: _imports(path) for module, path in _modules().items()})
     return (
-        Budget("lines of Python in gdnbench/", 65_930, sum(lines.values())),
+        Budget("lines of Python in gdnbench/", 65_895, sum(lines.values())),
         Budget("files in gdnbench/", 323, len(lines)),
-        Budget("lines of Python in tests/", 51_511, tests),
+        Budget("lines of Python in tests/", 51_540, tests),
         Budget(f"files over {LONG_LINES} lines", 0, len(long), ", ".join(long)),
         Budget(f"per cent of files under {SHORT_LINES} lines", 10, round(100 * short / len(lines), 1)),
         Budget("modules in the longest chain of imports", 15, len(chain), " -> ".join(chain)),
