@@ -135,7 +135,7 @@ REFUSED = {
 """By command: the exit code, and parts of the message and of the hint."""
 
 
-@pytest.mark.parametrize("words", REFUSED)
+@pytest.mark.parametrize("words", REFUSED, ids=lambda words: words.replace(str(RESULTS), "RUNS"))
 def test_a_wrong_option_is_refused_with_a_hint_and_leaves_nothing_behind(command, tmp_path, words):
     wanted, message, hint = REFUSED[words]
     code, out, err = command(*words.split())
