@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-PAGES += [ROOT / "profiles" / "README.md", ROOT / "kernels" / "decode" / "README.md"]
+PAGES += [ROOT / "profiles" / "README.md", *sorted((ROOT / "kernels").glob("**/README.md"))]
 NEEDS_GPU = {"step", "proton", "ncu"}
 PLANNED = "the plan is made"
 MAY_FAIL = ("--fail-on",)  # a gate's answer is an answer
