@@ -6,62 +6,25 @@ GDNBENCH_PHASE_NAMES(full, narrow, show, read, take, write, last, come, rows, pr
 
 namespace kda {
 
-// Stores an operand [16, 16] transposed, as rows of two pieces; lane l tells where row l % 8 + l / 16 * 8 has its piece l / 8 % 2.
-__device__ __forceinline__ void store_transposed(unsigned address, const Operand& a) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a[0]),
-               "r"(a[1]), "r"(a[2]), "r"(a[3])
-               : "memory");
-}
-
 // Of one of the warpgroups that carry. Its barrier's number comes after those of others.
 __device__ __forceinline__ void synchronise_rows(int group) {
-  asm volatile("bar.sync %0, %1;" ::"r"(1 + 3 * PREPARERS + group), "n"(GROUP_WARPS * WARP) : "memory");
-}
-
-// A lane's factors of channels from `From` on.
-template <int From, int To>
-struct Factors {
-  float2 by[(To - From) / 8];
-
-  Factors() = default;
-  __device__ __forceinline__ Factors(const float* factors, unsigned lane) { load(factors, lane); }
-  __device__ __forceinline__ void load(const float* factors, unsigned lane) {
-#pragma unroll
-    for (int n = From / 8; n < To / 8; ++n) by[n - From / 8] = *reinterpret_cast<const float2*>(&factors[n * 8 + lane % 4 * 2]);
-  }
-  __device__ __forceinline__ void scale(State& s) const {
-#pragma unroll
-    for (int n = From / 8; n < To / 8; ++n) {
-      const float2 own = by[n - From / 8];
-      s[n][0] *= own.x, s[n][1] *= own.y, s[n][2] *= own.x, s[n][3] *= own.y;
-    }
-  }
-};
-
-__device__ __forceinline__ void narrow_sums(Operand (&to)[TILES], const TokenSums& sums) {
-#pragma unroll
-  for (int i = 0; i < TILES; ++i) narrow(to[i], sums[2 * i], sums[2 * i + 1]);
+  asm volatile("bar.sync %0, %1;" ::"r"(1 + (1 + TOLD) * PREPARERS + group), "n"(GROUP_WARPS * WARP) : "memory");
 }
 
 // A lane's part of a step's outputs for its warp's rows: of two tokens eight each.
 struct Shown {
   Operand of[TILES];
 
-  __device__ __forceinline__ void narrow_outputs(const Stage& stage, const TokenSums& sums, unsigned lane) {
+  __device__ __forceinline__ void narrow_all(const Stage& stage, const TokenSums& sums, unsigned lane) {
 #pragma unroll
-    for (int i = 0; i < TILES; ++i) {
-      narrow(of[i], sums[2 * i], sums[2 * i + 1]);
-#pragma unroll
-      for (int n = 0; n < 4; ++n)
-        of[i][n] = times(of[i][n], *reinterpret_cast<const unsigned*>(&stage.norms[i * TILE + n / 2 * 8 + lane % 4 * 2]));
-    }
+    for (int i = 0; i < TILES; ++i) narrow_outputs(of[i], sums, stage.norms, i, lane);
   }
   // In the places of their values.
   __device__ __forceinline__ void store(Stage& stage, int warp, unsigned lane) const {
 #pragma unroll
     for (int i = 0; i < TILES; ++i)
       store_transposed(
-          shared_address(stage.bands[0].values) + in_bands(i * TILE + lane / 16 * 8 + lane % 8, 2 * warp + lane / 8 % 2), of[i]);
+          shared_address(stage.bands[0].values) + in_bands<Band>(i * TILE + lane / 16 * 8 + lane % 8, 2 * warp + lane / 8 % 2), of[i]);
   }
   // To memory, those of the last step: after it another sequence may have tokens.
   __device__ __forceinline__ void send(const Item& item, const Stage& stage, int warp, unsigned lane) const {
@@ -71,7 +34,7 @@ struct Shown {
 #pragma unroll
     for (int i = 0; i < TILES; ++i) {
       const int token = i * TILE + lane % 16;
-      const uint4 x = *reinterpret_cast<const uint4*>(stage.bands[0].values + in_bands(token, 2 * warp + lane / 16));
+      const uint4 x = *reinterpret_cast<const uint4*>(stage.bands[0].values + in_bands<Band>(token, 2 * warp + lane / 16));
       if (first + token < item.tokens) *reinterpret_cast<uint4*>(to + static_cast<long long>(token) * (GDN_H * GDN_V)) = x;
     }
   }
@@ -116,7 +79,7 @@ __device__ __forceinline__ void multiply_state(TokenSums& of_keys, TokenSums& of
   const Matrix rows = matrix(stage.bands[0].keys);
 #pragma unroll
   for (int k = 0; k < KEY_TILES; ++k) {
-    const unsigned long long right = rows.descriptor(in_bands(0, 2 * k));
+    const unsigned long long right = rows.descriptor(in_bands<Band>(0, 2 * k));
     if (k == 0)
       multiply_both<false>(of_keys, of_queries, s[k], right);
     else
@@ -159,18 +122,12 @@ struct Bringer {
     const int of = warp / BANDS, band = warp % BANDS;  // as they lie in a band
     map = of < 2 ? (of == 0 ? in.k : in.q) : (of == 2 ? in.g : in.v);
     place = band * static_cast<int>(sizeof(Band)) + of * (TOKENS * BAND_BYTES);
-    column = band * BAND + (of == 3 && item.is_transition ? GDN_V : 0);  // beyond a head's values are zeros
+    column = band * BAND;
   }
-  // Once the place is free. Without a branch, so that it goes between products.
+  // Once the place is free.
   __device__ __forceinline__ void bring(FusedMemory& memory, int step, unsigned lane) const {
-    asm volatile(
-        "{ .reg .pred one; setp.ne.b32 one, %6, 0;\n"
-        "@one mbarrier.arrive.expect_tx.shared::cta.b64 _, [%5], %7;\n"
-        "@one cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5]; }" ::"r"(
-            shared_address(&memory.stages[step % STAGES]) + place),
-        "l"(map), "r"(column), "r"(head), "r"(begin + step * TOKENS), "r"(shared_address(&memory.come[step % STAGES])),
-        "r"(static_cast<int>(lane == 0 && step < steps)), "n"(TOKENS * BAND_BYTES)
-        : "memory");
+    bring_box(shared_address(&memory.stages[step % STAGES]) + place, map, column, head, begin + step * TOKENS, memory.come[step % STAGES],
+              lane == 0 && step < steps);
   }
 };
 
@@ -180,7 +137,7 @@ __device__ __forceinline__ void carry(State& s, FusedMemory& memory, const Bring
   const int steps = bringer.steps, silent = item.silent, begin = item.begin, group = warp / GROUP_WARPS;
   const Sender sender(item, warp, lane);
   TokenSums outputs = {};
-  Factors<0, GDN_K> since;
+  Factors<> since;
   int2 is_small;
   const auto load_ahead = [&](int step) {
     const Stage& stage = memory.stages[uniform(step % STAGES)];
@@ -197,7 +154,7 @@ __device__ __forceinline__ void carry(State& s, FusedMemory& memory, const Bring
     multiply_values(taken, stage, group);
     commit_group();
     Shown shown;
-    if (shows) shown.narrow_outputs(memory.stages[last], outputs, lane);
+    if (shows) shown.narrow_all(memory.stages[last], outputs, lane);
     if (uniform(is_small.x | is_small.y)) {
       if (uniform(is_small.x)) Factors<0, BAND>(stage.before, lane).scale(s);
       if (uniform(is_small.y)) Factors<BAND, GDN_K>(stage.before, lane).scale(s);
@@ -263,9 +220,9 @@ __device__ __forceinline__ void carry(State& s, FusedMemory& memory, const Bring
 #pragma unroll 1
   for (int step = 1; step < steps; ++step) take(step, true);
   Stage& last = memory.stages[(steps - 1) % STAGES];
-  Factors<0, GDN_K>(last.rest, lane).scale(s);
+  Factors<>(last.rest, lane).scale(s);
   Shown shown;
-  shown.narrow_outputs(last, outputs, lane), shown.store(last, warp, lane);
+  shown.narrow_all(last, outputs, lane), shown.store(last, warp, lane);
   __syncwarp();
   if (steps > silent) shown.send(item, last, warp, lane);
 }
@@ -279,10 +236,7 @@ __device__ __forceinline__ void begin_state(State& s, const Item& item, int warp
 #pragma unroll
   for (int n = 0; n < 2 * KEY_TILES; ++n)
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int row = warp * TILE + lane / 4 + i / 2 * 8, column = n * 8 + lane % 4 * 2 + i % 2;
-      s[n][i] = item.is_transition && row == column ? 1.f : 0.f;
-    }
+    for (int i = 0; i < 4; ++i) s[n][i] = 0.f;
 }
 
 }  // namespace kda

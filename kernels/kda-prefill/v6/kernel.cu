@@ -53,7 +53,6 @@ __device__ __forceinline__ void find_item(Item& item, FusedMemory& memory, const
       item.silent = warm > 0 ? warm : before;
       item.begin = begin - item.silent * TOKENS;
       item.tokens = last - item.begin;
-      item.is_transition = false;
     }
     __syncthreads();
   };
@@ -91,5 +90,5 @@ extern "C" __global__ void __launch_bounds__(kda::FUSED_THREADS, 1)
   const auto leave = [&](const State& s, int warp, unsigned lane) {
     if (item.new_state != nullptr) store_state(item.new_state + warp * TILE * GDN_K, s, lane);
   };
-  work(memory, in, item, leave, true);
+  work(memory, in, item, leave);
 }

@@ -21,11 +21,10 @@ __device__ __forceinline__ void forget_first(FusedMemory& memory, bool has_asked
   }
 }
 
-// By a block, whose memory is initialised: an item, which lies in shared memory, and whose first tokens may have been asked for.
+// By a block, whose memory is initialised: an item, which lies in shared memory, and whose first tokens have been asked for.
 // `leave` takes what a warp that carries is left with: its rows of the state.
 template <class Leave>
-__device__ __forceinline__ void work(FusedMemory& memory, const Tensors& in, const Item& item, const Leave& leave,
-                                     bool has_asked = false) {
+__device__ __forceinline__ void work(FusedMemory& memory, const Tensors& in, const Item& item, const Leave& leave) {
   const unsigned lane = threadIdx.x % WARP;
   const int warp = uniform(static_cast<int>(threadIdx.x) / WARP);
   if (warp >= CARRIERS) {
@@ -35,7 +34,6 @@ __device__ __forceinline__ void work(FusedMemory& memory, const Tensors& in, con
   }
   take_registers<176>();
   const Bringer bringer(in, item, warp);
-  if (!has_asked) ask_for_first(bringer, memory, lane);
   State s;
   begin_state(s, item, warp, lane);
   if (item.tokens > 0) wait(memory.come[0], 0);

@@ -6,41 +6,11 @@ GDNBENCH_PHASE_NAMES(full, narrow, show, read, take, write, last, come, rows, pr
 
 namespace kda {
 
-// Stores an operand [16, 16] transposed, as rows of two pieces; lane l tells where row l % 8 + l / 16 * 8 has its piece l / 8 % 2.
-__device__ __forceinline__ void store_transposed(unsigned address, const Operand& a) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a[0]),
-               "r"(a[1]), "r"(a[2]), "r"(a[3])
-               : "memory");
-}
-
 // 16 bytes, without a branch.
 __device__ __forceinline__ void store_if(bool is_there, void* to, const Operand& x) {
   asm volatile("{ .reg .pred there; setp.ne.b32 there, %5, 0;\n@there st.global.v4.b32 [%0], {%1, %2, %3, %4}; }" ::"l"(to),
                "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(static_cast<int>(is_there))
                : "memory");
-}
-
-// A lane's factors of channels.
-struct Factors {
-  float2 by[2 * KEY_TILES];
-
-  __device__ __forceinline__ Factors(const float* factors, unsigned lane) {
-#pragma unroll
-    for (int n = 0; n < 2 * KEY_TILES; ++n) by[n] = *reinterpret_cast<const float2*>(&factors[n * 8 + lane % 4 * 2]);
-  }
-  __device__ __forceinline__ void multiply_with(const Factors& others) {
-#pragma unroll
-    for (int n = 0; n < 2 * KEY_TILES; ++n) by[n] = times(by[n], others.by[n]);
-  }
-  __device__ __forceinline__ void scale(State& s) const {
-#pragma unroll
-    for (int n = 0; n < 2 * KEY_TILES; ++n) s[n][0] *= by[n].x, s[n][1] *= by[n].y, s[n][2] *= by[n].x, s[n][3] *= by[n].y;
-  }
-};
-
-__device__ __forceinline__ void narrow_sums(Operand (&to)[TILES], const TokenSums& sums) {
-#pragma unroll
-  for (int i = 0; i < TILES; ++i) narrow(to[i], sums[2 * i], sums[2 * i + 1]);
 }
 
 // A lane's part of a step's outputs for its warp's rows: of two tokens eight each.
@@ -52,10 +22,7 @@ struct Shown {
     char* const rows = values.bands[0];
 #pragma unroll
     for (int i = 0; i < TILES; ++i) {
-      narrow(of[i], sums[2 * i], sums[2 * i + 1]);
-#pragma unroll
-      for (int n = 0; n < 4; ++n)
-        of[i][n] = times(of[i][n], *reinterpret_cast<const unsigned*>(&numbers.norms[i * TILE + n / 2 * 8 + lane % 4 * 2]));
+      narrow_outputs(of[i], sums, numbers.norms, i, lane);
       store_transposed(shared_address(rows) + in_values(i * TILE + lane / 16 * 8 + lane % 8, 2 * tile + lane / 8 % 2), of[i]);
     }
     __syncwarp();
@@ -87,7 +54,7 @@ __device__ __forceinline__ void multiply_state(TokenSums& sums, const Operand (&
   const Matrix rows = matrix_here(first);
 #pragma unroll
   for (int k = 0; k < KEY_TILES; ++k) {
-    const unsigned long long right = rows.descriptor(in_bands(0, 2 * k));
+    const unsigned long long right = rows.descriptor(in_bands<Band>(0, 2 * k));
     if (k == 0)
       multiply_tokens<false>(sums, s[k], right);
     else
@@ -137,16 +104,8 @@ struct Bringer {
       band = warp == 3 ? rank : -1;
     }
   }
-  // Without a branch, so that it goes between products.
   __device__ __forceinline__ void bring(const void* to, const TensorMap* map, int column, int step, Barrier& barrier, bool is_there) const {
-    asm volatile(
-        "{ .reg .pred one; setp.ne.b32 one, %6, 0;\n"
-        "@one mbarrier.arrive.expect_tx.shared::cta.b64 _, [%5], %7;\n"
-        "@one cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5]; }" ::"r"(
-            shared_address(to)),
-        "l"(map), "r"(column), "r"(head), "r"(begin + step * TOKENS), "r"(shared_address(&barrier)),
-        "r"(static_cast<int>(is_there && step < steps)), "n"(TOKENS * BAND_BYTES)
-        : "memory");
+    bring_box(shared_address(to), map, column, head, begin + step * TOKENS, barrier, is_there && step < steps);
   }
   // Of the block's own step of that number, once its stage is free.
   __device__ __forceinline__ void bring_tokens(FusedMemory& memory, int number, unsigned lane) const {
@@ -202,10 +161,10 @@ __device__ __forceinline__ void carry(State& s, FusedMemory& memory, const Bring
     Operand begun[KEY_TILES], values[TILES], x[TILES];
     wait(memory.full[place], here.parity);
     GDNBENCH_PHASE(full);
-    Factors since(numbers.first, lane);
+    Factors<> since(numbers.first, lane);
     if (shows) {
       const Numbers& old = memory.numbers[before];
-      const Factors rest(old.rest, lane);
+      const Factors<> rest(old.rest, lane);
       const int2 small = *reinterpret_cast<const int2*>(numbers.first_is_small), others = *reinterpret_cast<const int2*>(old.rest_is_small);
       if (uniform(small.x | small.y | others.x | others.y))
         rest.scale(s);  // fp32 may have no number for both
@@ -270,7 +229,7 @@ __device__ __forceinline__ void carry(State& s, FusedMemory& memory, const Bring
 #pragma unroll 1
   for (int step = 1; step < steps; ++step) take(step, true);
   const Numbers& numbers = memory.numbers[Place(steps - 1, rank).stage];
-  Factors(numbers.rest, lane).scale(s);
+  Factors<>(numbers.rest, lane).scale(s);
   Shown shown;
   shown.turn(memory.values[(steps - 1) % VALUES], numbers, outputs, tile, lane);
   shown.send(to, steps > silent ? item.tokens - (steps - 1) * TOKENS : 0, lane);

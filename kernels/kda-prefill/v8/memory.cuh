@@ -4,35 +4,20 @@
 // Both go over all steps.
 #pragma once
 #include <gdn/cluster.cuh>
-#include <gdn/tensor_map.cuh>
 
-#include "../pairs.cuh"
+#include "../steps.cuh"
 
 namespace kda {
 
-static_assert(GDN_GATE == 1, "the products of sixteen decays have reciprocals");
-constexpr int TOKENS = 32, TILES = TOKENS / TILE;  // that are taken at once: a step
-constexpr int BAND = BAND_BYTES / 2, BANDS = GDN_K / BAND;  // elements of a row in a band
-constexpr int CARRIERS = GDN_V / TILE, PREPARERS = 2;  // warps that have 16 rows of the state, and warpgroups
-constexpr int FUSED_THREADS = (CARRIERS + PREPARERS * GROUP_WARPS) * WARP;
-constexpr int PAIR = 2;                       // blocks of a cluster
-constexpr int OWN_STAGES = 4, OTHERS = 2;     // steps in shared memory that the block prepares, and that come prepared
+constexpr int PAIR = 2;                    // blocks of a cluster
+constexpr int OWN_STAGES = 4, OTHERS = 2;  // steps in shared memory that the block prepares, and that come prepared
 constexpr int STAGES = OWN_STAGES + OTHERS;
-constexpr int VALUES = 4;                     // steps' values in shared memory, and outputs
+constexpr int VALUES = 4;                  // steps' values in shared memory, and outputs
 constexpr int TRANSITION_BYTES = GDN_K * (GDN_K * 2 + 4);
-constexpr int CORRECT_STAGES = 4;             // of 64 tokens whose outputs are corrected
-constexpr int SQUARE_BYTES = TOKENS * 2;      // of a row of P
+constexpr int CORRECT_STAGES = 4;          // of 64 tokens whose outputs are corrected
+constexpr int SQUARE_BYTES = TOKENS * 2;   // of a row of P
 
-using TokenSums = Sum[TOKENS / 8];
-using Square = char[TOKENS * BAND_BYTES];  // two matrices [TOKENS, TOKENS] side by side
-constexpr int BESIDE = 2 * TILES;          // of its pieces the second one's first
-
-// A step's tokens as they come, and in their places what is prepared of them, in swizzled bands. With G the products of a
-// channel's decays from the step's first token on, and G_m that of its first 16 tokens:
-struct Band {
-  char keys[TOKENS * BAND_BYTES], queries[TOKENS * BAND_BYTES];  // times G / G_m
-  char earlier[TOKENS * BAND_BYTES];  // keys times G_m / G; at first gates
-};
+using Band = PreparedBand;
 
 struct alignas(1024) Stage {
   Band bands[BANDS];
@@ -52,10 +37,7 @@ struct alignas(1024) Values {
   char bands[BANDS][TOKENS * BAND_BYTES];
 };
 
-// Where a row's piece lies, from where the first band's rows begin; that of values, or of P.
-__device__ __forceinline__ constexpr int in_bands(int row, int piece) {
-  return piece / 8 * static_cast<int>(sizeof(Band)) + banded<TOKENS>(row, piece % 8);
-}
+// Where a row's piece lies: of values, from where the first band's begin, or of P.
 __device__ __forceinline__ constexpr int in_values(int row, int piece) {
   return piece / 8 * (TOKENS * BAND_BYTES) + banded<TOKENS>(row, piece % 8);
 }
@@ -68,16 +50,6 @@ __device__ __forceinline__ Matrix matrix_here(const void* from, unsigned to_next
   return {shared_address(from) % (1u << 18) / 16 | to_next_band / 16 << 16};
 }
 
-// Of a warpgroup that prepares.
-struct Solving {
-  DiagonalBlocks blocks[TILES];
-  alignas(128) HalfTile first;  // the inverse of the first tile
-  float norms[TOKENS];          // 1 / |k|
-  struct {
-    float squares[BANDS][TOKENS], betas[TOKENS];  // of queries
-  } tokens[2];  // of its steps in turns: some warps begin the next one while others read those of the last
-};
-
 // A step as one of the two blocks has it: its own ones are numbered from 0, and so are the other's.
 struct Place {
   int number, stage;
@@ -88,14 +60,6 @@ struct Place {
     stage = is_own ? number % OWN_STAGES : OWN_STAGES + number % OTHERS;
     parity = (is_own ? number / OWN_STAGES : number / OTHERS) % 2;
   }
-};
-
-// Where the op's tensors lie, of all tokens.
-struct Tensors {
-  const TensorMap *q, *k, *v, *g;
-  const __nv_bfloat16* b;
-  const float *A_log, *dt_bias;
-  float scale, lower_bound;
 };
 
 // A range of a sequence's tokens and what becomes of it. All threads of a cluster's blocks know it.
@@ -162,33 +126,5 @@ struct FusedMemory {
     if (item.is_behind && rank == 0) arrive_expecting(transition, TRANSITION_BYTES);
   }
 };
-
-#define KDA_SUM(n) "+f"(sums[n][0]), "+f"(sums[n][1]), "+f"(sums[n][2]), "+f"(sums[n][3])
-#define KDA_SUMS KDA_SUM(0), KDA_SUM(1), KDA_SUM(2), KDA_SUM(3)
-
-// Sums [64, 32] of A [64, 16] and B [16, 32], whose columns are rows in shared memory; added to the sums if Adds.
-template <bool Adds>
-__device__ __forceinline__ void multiply_tokens(TokenSums& sums, const Operand& a, unsigned long long b) {
-  asm volatile(
-      "{ .reg .pred adds; setp.ne.b32 adds, %21, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, {%16, %17, %18, %19}, %20, adds, 1, 1, 0; }"
-      : KDA_SUMS
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(static_cast<int>(Adds)));
-}
-
-// The same with A, too, in shared memory.
-template <bool Adds>
-__device__ __forceinline__ void multiply_tokens(TokenSums& sums, unsigned long long a, unsigned long long b) {
-  asm volatile(
-      "{ .reg .pred adds; setp.ne.b32 adds, %18, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, adds, 1, 1, 0, 0; }"
-      : KDA_SUMS
-      : "l"(a), "l"(b), "n"(static_cast<int>(Adds)));
-}
-
-#undef KDA_SUMS
-#undef KDA_SUM
 
 }  // namespace kda
