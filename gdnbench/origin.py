@@ -51,7 +51,7 @@ def command_origin() -> CommandOrigin | None:
 
 
 SOURCE_HASHES = "source-hashes.csv"
-"""The file among the bundled kernels that has their hashes by older rules."""
+"""The file among the bundled kernels that has older hashes of the same code."""
 
 
 def bundled_kernels() -> Path:

@@ -110,13 +110,13 @@ class Case:
 
 
 def same_sources(one: str, other: str) -> bool:
-    """Whether two hashes of a kernel's sources are of the same code; of two rules, as `source-hashes.csv` says."""
-    return one == other or frozenset((one, other)) in _by_both_rules()
+    """Whether two hashes of a kernel's sources are of the same code, as `source-hashes.csv` says of two that differ."""
+    return one == other or frozenset((one, other)) in _of_same_code()
 
 
 @cache
-def _by_both_rules() -> frozenset[frozenset[str]]:
-    """Reads the hashes of CUDA kernels by the first rule, as older runs have them, each with that of today's rule."""
+def _of_same_code() -> frozenset[frozenset[str]]:
+    """Reads the hashes of kernels that older runs have, by the first rule or before files moved, each with today's."""
     try:
         lines = (bundled_kernels() / SOURCE_HASHES).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
