@@ -86,9 +86,9 @@ def check_file(path: Path, hint: str) -> None:
         raise ReportFormatError(f"{path}: there is no such file", hint)
 
 
-def read_content(path: Path, hint: str) -> bytes:
-    """Returns a file's content, unpacked if gzipped; raises ReportFormatError."""
-    check_file(path, "those that are stored lie in profiles")
+def read_content(path: Path, hint: str, missing: str = "those that are stored lie in profiles") -> bytes:
+    """Returns what a file has, unpacked if gzipped; raises ReportFormatError, with `missing` where there is none."""
+    check_file(path, missing)
     try:
         content = path.read_bytes()
         return unpack(content) if content.startswith(_GZIP) else content

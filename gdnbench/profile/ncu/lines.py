@@ -139,6 +139,6 @@ def write_lines(path: Path, instructions: Iterable[ProfiledInstruction]) -> None
 def read_lines(path: Path) -> tuple[ProfiledInstruction, ...]:
     """Reads what `write_lines` wrote; raises ReportFormatError if there is no such file, or it is damaged."""
     try:
-        return decode_json(read_content(path, _AGAIN), tuple[ProfiledInstruction, ...])
+        return decode_json(read_content(path, _AGAIN, _AGAIN), tuple[ProfiledInstruction, ...])
     except SchemaError as error:
         raise ReportFormatError(f"{path}: {error}", _AGAIN) from error
