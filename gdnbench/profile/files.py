@@ -87,7 +87,7 @@ def check_file(path: Path, hint: str) -> None:
 
 
 def read_content(path: Path, hint: str, missing: str = "those that are stored lie in profiles") -> bytes:
-    """Returns what a file has, unpacked if gzipped; raises ReportFormatError, with `missing` where there is none."""
+    """Returns a file's content, unpacked if gzipped; raises ReportFormatError, whose hint is `missing` for no file."""
     check_file(path, missing)
     try:
         content = path.read_bytes()

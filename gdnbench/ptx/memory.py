@@ -175,26 +175,14 @@ class Memory:
         values = np.zeros((len(taken), source[1].count), dtype=BITS[source[1].size])
         values[read] = self.load(source[0], source[1].of(read))
         values[np.arange(values.shape[1])[None, :] >= taken[:, None]] = 0
-        space, access = target
-        for part in self._parts(space, access, "writes"):
-            elements = self._elements(part, access)
-            part.segment.data[elements] = values[part.rows]
-            touch = self._touch(part, access)
-            if part.segment.written is not None:
-                part.segment.written[touch.granules] = True
-            if part.segment.shadow is not None:
-                conflict = part.segment.shadow.copy(touch, None if bulk is None else bulk[part.rows])
-                self._note_race(conflict, part, access, "copies over")
+        for part, touch, shadow in self._write_copied(*target, values):
+            conflict = shadow.copy(touch, None if bulk is None else bulk[part.rows])
+            self._note_race(conflict, part, target[1], "copies over")
 
     def receive(self, access: Access, values: Array, transaction: int) -> None:
         """Writes to shared memory what a bulk copy brings from another block; `values` has the shape (n, count)."""
-        for part in self._parts("shared", access, "writes"):
-            part.segment.data[self._elements(part, access)] = values[part.rows]
-            touch = self._touch(part, access)
-            if part.segment.written is not None:
-                part.segment.written[touch.granules] = True
-            if part.segment.shadow is not None:
-                part.segment.shadow.receive(touch, transaction)
+        for _, touch, shadow in self._write_copied("shared", access, values):
+            shadow.receive(touch, transaction)
 
     def settle(self) -> None:
         """Reports what only the end of the run shows, such as races of strong accesses whose bytes were no flags."""
@@ -202,6 +190,16 @@ class Memory:
             self._peers.settle()
         for doubt, part, access, verb in self._doubts.values():
             self._note_race(_settled(doubt, part), part, access, verb)
+
+    def _write_copied(self, space: str, access: Access, values: Array) -> Iterator[tuple[AccessPart, Touch, Shadow]]:
+        """Writes what a copy brings; yields the parts of which a shadow records who wrote."""
+        for part in self._parts(space, access, "writes"):
+            part.segment.data[self._elements(part, access)] = values[part.rows]
+            touch = self._touch(part, access)
+            if part.segment.written is not None:
+                part.segment.written[touch.granules] = True
+            if part.segment.shadow is not None:
+                yield part, touch, part.segment.shadow
 
     def _parts(self, space: str, access: Access, verb: str) -> Iterator[AccessPart]:
         """Yields where accesses fall; reports and leaves out those that may not be made."""

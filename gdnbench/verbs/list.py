@@ -212,9 +212,9 @@ def _idea(entry: CatalogEntry) -> Text:
 def _times(kernels: KernelList) -> dict[str, dict[str, str]]:
     """Returns, by heading, what is comparable over runs, by kernel; without columns that no kernel fills."""
     marks = {name: "*" if code is CodeState.CHANGED else " " for name, code in kernels.codes.items()}
-    times = kernels.times.items()
+    times = [(name, last) for name, last in kernels.times.items() if last.kernel_us or last.over_copy]
     columns = {
-        "GPU": {n: last.gpu for n, last in times if len(_gpus(kernels)) > 1 and (last.kernel_us or last.over_copy)},
+        "GPU": {n: last.gpu for n, last in times if len(_gpus(kernels)) > 1},
         _KERNEL_US: {n: f"{time_text(last.kernel_us)}{marks[n]}" for n, last in times if last.kernel_us},
         _OVER_COPY: {n: f"{last.over_copy:.3f}{marks[n]}" for n, last in times if last.over_copy},
     }
@@ -237,11 +237,11 @@ def _conditions(kernels: KernelList) -> str:
     several = len(defaults) > 1
     workloads = ", ".join(f"{op} at {workload}" if several else f"at {workload}" for op, workload in defaults.items())
     where = f"{workloads} on {', '.join(_gpus(kernels))}"
-    shown = any(last.kernel_us or last.over_copy for last in kernels.times.values())
+    shown = _times(kernels).values()
     said = [f"Of the newest run that timed the kernel (`gdnbench list KERNEL` names it), {where}."] if shown else []
-    if any("*" in text for texts in _times(kernels).values() for text in texts.values()):
+    if any("*" in text for texts in shown for text in texts.values()):
         said.append("*: its code has changed since.")
-    if count := sum(not (last.kernel_us or last.over_copy) for last in kernels.times.values()):
+    if count := len(kernels.times.keys() - {name for texts in shown for name in texts}):
         said.append(f"The newest run of {plural(count, 'kernel')} has a stream time alone: `gdnbench list KERNEL`.")
     return " ".join(said)
 

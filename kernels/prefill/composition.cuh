@@ -5,6 +5,8 @@
 // the state. What is left of M, R, is multiplied in fp16, of 11 bits, and so is S, each scaled to fp16's range by
 // powers of two: S M + B = S diag(d) + S R + B.
 #pragma once
+#include <gdn/power_of_two.cuh>
+
 #include "forgetting.cuh"
 #include "fused.cuh"
 
@@ -21,19 +23,6 @@ struct alignas(128) Transition {
   // Where column `column` stands in the diagonal.
   __device__ __forceinline__ float& on_diagonal(int column) {
     return reinterpret_cast<float*>(diagonal)[ByLane::place(column)];
-  }
-};
-
-// A power of two that brings numbers up to `greatest` near fp16's largest, and its reciprocal. Smaller ones than 2^-30
-// are scaled as that is: fp16 has exponents for them, and products of two scales must not overflow.
-struct PowerOfTwo {
-  float to, from;
-
-  explicit __device__ __forceinline__ PowerOfTwo(float greatest) {
-    constexpr int BIAS = 127, TOP = 14;
-    const int exponent = min(max(static_cast<int>(__float_as_uint(greatest) >> 23), BIAS - 30), BIAS + 60);
-    to = __uint_as_float(static_cast<unsigned>(2 * BIAS + TOP - exponent) << 23);
-    from = __uint_as_float(static_cast<unsigned>(exponent - TOP) << 23);
   }
 };
 

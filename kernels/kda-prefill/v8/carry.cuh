@@ -1,4 +1,5 @@
-// By one warpgroup or by two: a head's state, or half of its rows, from step to step. It is multiplied and written to as it would be in a step's middle.
+// By one warpgroup or by two: a head's state, or half of its rows, from step to step. It is multiplied and written to as it would be in
+// a step's middle.
 #pragma once
 #include "memory.cuh"
 
@@ -95,13 +96,15 @@ struct Bringer {
 
   // Of the warps that bring the first ones; there are as many as carry, which are all of them where all rows are the block's.
   __device__ __forceinline__ Bringer(const Tensors& in, const Item& item, const Share& share, int warp)
-      : in(in), head(item.head), begin(item.begin), steps(item.steps()), rank(share.rank), is_transition(share.is_transition), leads(warp == 0) {
+      : in(in), head(item.head), begin(item.begin), steps(item.steps()), rank(share.rank), is_transition(share.is_transition),
+        leads(warp == 0) {
+    const int token_boxes = 3 * BANDS;
     if (item.is_behind) {
-      boxes[0] = warp < 3 * BANDS ? warp : -1, boxes[1] = -1;
-      band = warp < 3 * BANDS ? -1 : warp - 3 * BANDS;
+      boxes[0] = warp < token_boxes ? warp : -1, boxes[1] = -1;
+      band = warp < token_boxes ? -1 : warp - token_boxes;
     } else {
-      boxes[0] = warp, boxes[1] = warp < 3 * BANDS - 4 ? 4 + warp : -1;
-      band = warp == 3 ? rank : -1;
+      boxes[0] = warp, boxes[1] = warp < token_boxes - GROUP_WARPS ? GROUP_WARPS + warp : -1;
+      band = warp == GROUP_WARPS - 1 ? rank : -1;
     }
   }
   __device__ __forceinline__ void bring(const void* to, const TensorMap* map, int column, int step, Barrier& barrier, bool is_there) const {

@@ -5,6 +5,8 @@
 // The diagonal of M stays in fp32, apart: where little is written M is near I, and a rounding of it would be one of the state. What
 // is left of M, R, is multiplied in fp16, of 11 bits.
 #pragma once
+#include <gdn/power_of_two.cuh>
+
 #include "carry.cuh"
 #include "prepare.cuh"
 
@@ -119,19 +121,6 @@ __device__ __forceinline__ void multiply_fp16(State& sums, const Operand& a, uns
 #undef KDA_SUMS
 #undef KDA_SUM
 }
-
-// A power of two that brings numbers up to `greatest` near fp16's largest, and its reciprocal. Smaller ones than 2^-30
-// are scaled as that is: fp16 has exponents for them, and products of two scales must not overflow.
-struct PowerOfTwo {
-  float to, from;
-
-  explicit __device__ __forceinline__ PowerOfTwo(float greatest) {
-    constexpr int BIAS = 127, TOP = 14;
-    const int exponent = min(max(static_cast<int>(__float_as_uint(greatest) >> 23), BIAS - 30), BIAS + 60);
-    to = __uint_as_float(static_cast<unsigned>(2 * BIAS + TOP - exponent) << 23);
-    from = __uint_as_float(static_cast<unsigned>(exponent - TOP) << 23);
-  }
-};
 
 // S M + B for a warp's rows of B, which they replace, and of S, from `before` on.
 __device__ __forceinline__ void take_transition(State& b, const Transition& m, const float* before, unsigned lane) {
